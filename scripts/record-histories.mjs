@@ -1,9 +1,9 @@
 // `node scripts/record-histories.mjs`: runs the workflow tests and stores their histories in test/histories/<version>,
-// where test/workflows/replay.test.ts replays them from then on. Once for each release: run it before the release, as
+// where test/workflows/histories.test.ts replays them from then on. Once for each release: run it before the release, as
 // often as needed. Histories of a released version are never recorded again, since executions of that version may be
 // running anywhere.
 import { execFileSync } from 'node:child_process';
-import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -39,5 +39,12 @@ process.exitCode = await runTests([
   'test/webhooks/dispatch/retry-delivery',
   'test/api/commands',
   // which reads the histories that are being written
-  '--testPathIgnorePatterns=workflows/replay.test',
+  '--testPathIgnorePatterns=workflows/histories.test',
 ]);
+const { WORKFLOWS } = await import('../src/workflows/names.ts');
+const recorded = new Set(readdirSync(dir).map((name) => name.split('.')[0]));
+const missing = Object.values(WORKFLOWS).filter((type) => !recorded.has(type));
+if (missing.length > 0) {
+  process.stderr.write(`These tests have run no ${missing.join(', ')}: add those that do.\n`);
+  process.exitCode = 1;
+}
