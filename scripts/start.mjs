@@ -6,4 +6,4 @@ import { ensureBuilt } from './build.mjs';
 await ensureInstalled();
 await ensureBuilt();
 await import('../dist/start.js');
-if (process.argv.includes('--docs')) (await import('./docs/site.mjs')).buildSiteInBackground();
+if (process.argv.includes('--docs')) await (await import('./docs/site.mjs')).buildSiteInBackground();

@@ -4,6 +4,7 @@ import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
 import { filesIn } from '../build.mjs';
@@ -28,8 +29,12 @@ export async function ensureSite() {
   writeFileSync(STAMP, sources);
 }
 
-/** Builds it in another process that leaves the cores to all others, and ends with this one. */
-export function buildSiteInBackground() {
+/** Time for the product to start with all cores, ms. */
+const START_MS = 10_000;
+
+/** Builds it, a while later, in another process that leaves the cores to all others, and ends with this one. */
+export async function buildSiteInBackground() {
+  await sleep(START_MS);
   const script = fileURLToPath(import.meta.url);
   const child = spawn('nice', ['-n', '19', process.execPath, script], { cwd: root, stdio: 'ignore' });
   child.unref();
