@@ -1,4 +1,11 @@
-import { Client, type ClientInterceptors, Connection, type WorkflowClientInterceptor } from '@temporalio/client';
+import {
+  Client,
+  type ClientInterceptors,
+  Connection,
+  defaultGrpcRetryOptions,
+  makeGrpcRetryInterceptor,
+  type WorkflowClientInterceptor,
+} from '@temporalio/client';
 import type { NativeConnection } from '@temporalio/worker';
 import type { TemporalTls } from '../config/config.ts';
 import type { CodecKeys } from './codec.ts';
@@ -26,9 +33,26 @@ export function lazyClient(
   settings: TemporalSettings,
   interceptors: readonly WorkflowClientInterceptor[] = [],
 ): { client: Client; close(): Promise<void> } {
-  const connection = Connection.lazy(connectionOptions(settings));
+  let isClosed = false;
+  const retries = retriesUntil(() => isClosed);
+  const connection = Connection.lazy({ ...connectionOptions(settings), interceptors: [retries] });
   const client = createClient(connection, settings, { workflow: [requestIdOfCaller, ...interceptors] });
-  return { client, close: () => connection.close() };
+  return {
+    client,
+    close: () => {
+      isClosed = true;
+      return connection.close();
+    },
+  };
+}
+
+/** The retries of the SDK; calls outlive their connection, and a retry on one that is closed is an uncaught error. */
+function retriesUntil(isClosed: () => boolean) {
+  const { delayFunction, retryableDecider } = defaultGrpcRetryOptions();
+  return makeGrpcRetryInterceptor({
+    delayFunction,
+    retryableDecider: (attempt, status) => !isClosed() && retryableDecider(attempt, status),
+  });
 }
 
 /** A client that uses an open connection, with the keys of the settings. */
