@@ -16,6 +16,7 @@ it.each(FILES)('%s links only files and headings that exist', (path) => {
 
 /** The tests that run the shell lines of a page. */
 const RUN_BY: Record<string, string> = {
+  'README.md': 'test/live/front/first-webhook.test.ts',
   'docs/quick-start.md': 'test/live/front/quick-start.test.ts',
   // of npm start, and with tools of Postgres
   'docs/operating.md': 'test/live/front/backup.test.ts',
@@ -27,7 +28,7 @@ const SHOWN: Record<string, string[]> = {
 };
 const COMMAND = /^(?:npm|npx|node|git|docker|curl|cp|rm|tar|mkdir|export|pg_\w+|cd|sudo|apt-get)\b/;
 
-it.each(FILES.filter((path) => path.startsWith('docs/')))('the tests run every shell line of %s', (path) => {
+it.each(FILES.filter((path) => /^(?:docs\/|README)/.test(path)))('the tests run every shell line of %s', (path) => {
   const blocks = codeBlocks(read(ROOT, path));
   const shell = blocks.filter(({ language }) => /^(?:sh|bash|shell|console)\b/.test(language));
   const runBy = path.startsWith('docs/recipes/') ? 'test/live/front/recipes.test.ts' : RUN_BY[path];

@@ -1,4 +1,5 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Browser } from 'puppeteer-core';
@@ -6,7 +7,7 @@ import { markdownFiles } from '../../helpers/assert/markdown.ts';
 import { type ApiUnderTest, apiUnderTest } from '../../helpers/product/api-under-test.ts';
 import { browse, type Browsing, startBrowser } from '../../helpers/product/browser.ts';
 import { SITE } from '../../helpers/servers/docs-site.ts';
-import { freePort } from '../../helpers/servers/free-port.ts';
+import { freePort, listenOnFreePort } from '../../helpers/servers/free-port.ts';
 
 /** The site of docs/ as it is built, in a browser, under the policy of its pages. */
 
@@ -116,6 +117,27 @@ describe('in a browser', () => {
     expect(requests.filter((url) => !url.startsWith(`${base}/`) && !url.startsWith('data:'))).toEqual([]);
     expect(reader.faults).toEqual([]);
     await reader.close();
+  }, 60_000);
+
+  it('works below the path under which a proxy serves it', async () => {
+    const below = await apiUnderTest({ deps: { docsDir: SITE }, publicUrl: 'https://example.com/mail' });
+    const outside: string[] = [];
+    const proxy = createServer(({ url = '', headers }, response) => {
+      if (!url.startsWith('/mail/')) outside.push(url);
+      void below.app.inject({ url: url.replace(/^\/mail/, ''), headers }).then((answer) => {
+        response.writeHead(answer.statusCode, answer.headers).end(answer.rawPayload);
+      });
+    });
+    const reader = await browse(browser, `http://127.0.0.1:${await listenOnFreePort(proxy)}/mail`);
+    await reader.open('/docs');
+    await reader.click('Settings', 'link');
+    await reader.page.waitForFunction('location.pathname === "/mail/docs/settings"');
+    await reader.click('Reference', 'link');
+    await reader.page.waitForSelector('.opblock');
+    expect([outside.filter((url) => url !== '/favicon.ico'), reader.faults]).toEqual([[], []]);
+    await reader.close();
+    proxy.close();
+    await below.close();
   }, 60_000);
 });
 
