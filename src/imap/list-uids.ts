@@ -76,9 +76,13 @@ export async function listUidsSince(session: ImapSession, since: Date): Promise<
   return { uids: [...new Set(uids)].sort((a, b) => a - b), complete };
 }
 
-/** Number of messages of the selected folder, as far as the server has said. */
+/**
+ * Number of messages of the selected folder, as far as the server has said.
+ * @throws MailError when the connection has ended: a folder must not look empty then
+ */
 export function existsIn({ client }: ImapSession): number {
-  return (client.mailbox && client.mailbox.exists) || 0;
+  if (!client.mailbox) throw new MailError('provider_error', 'imap', 'the connection was closed');
+  return client.mailbox.exists || 0;
 }
 
 /** Sequence numbers from `first` to `last`. */

@@ -345,9 +345,10 @@ async function saveProgress(
   await inLease(ctx.db, ctx.lease, async (tx) => {
     const stored = await loadFolder(tx, folder.id);
     // What this API has changed since is counted already.
-    const counters = stored?.localRevision === localRevision ? { totalCount } : {};
-    // Lowered since: what this pass has read must be read again.
-    const changes = stored?.highestModseq === folder.highestModseq ? { highestModseq } : {};
+    const isUntouched = stored?.localRevision === localRevision;
+    const counters = isUntouched ? { totalCount } : {};
+    // This pass may have read changes of messages that this API had not stored yet: the next one reads them again.
+    const changes = isUntouched && stored.highestModseq === folder.highestModseq ? { highestModseq } : {};
     await updateFolder(tx, folder.id, { ...changes, uidNext, ...counters });
   });
 }

@@ -229,3 +229,11 @@ it('a response is not compared with a listing where a longer one came before', a
   await fetchMetaOf(session, [...UIDS.slice(0, 30), 2]);
   expect(server.count('UID SEARCH')).toBe(1);
 });
+
+it('a folder does not look empty when the connection has ended', async () => {
+  const { session } = await serve({ capabilities: MOVING });
+  session.client.close();
+  for (const read of [listUids, listAllUids, fetchNewestFlags]) {
+    await expect(read(session)).rejects.toMatchObject({ code: 'provider_error' });
+  }
+});
