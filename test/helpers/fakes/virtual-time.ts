@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import type pg from 'pg';
 
 interface Timer {
@@ -89,6 +90,8 @@ export async function withVirtualClock(pool: pg.Pool): Promise<void> {
 async function settled(pool: pg.Pool): Promise<void> {
   for (let quiet = 0; quiet < 4; ) {
     await new Promise((resolve) => setImmediate(resolve));
-    quiet = pool.idleCount === pool.totalCount && pool.waitingCount === 0 ? quiet + 1 : 0;
+    const isIdle = pool.idleCount === pool.totalCount && pool.waitingCount === 0;
+    quiet = isIdle ? quiet + 1 : 0;
+    if (!isIdle) await once(pool, 'release');
   }
 }

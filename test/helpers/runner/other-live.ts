@@ -1,10 +1,12 @@
 /**
- * Test files that `npm test` omits without paths, and `npm run test:live` runs: long ones on whole products, most of whose
- * behaviour shorter files cover. CI runs both.
+ * Test files that `npm test` omits without paths, and `npm run test:live` runs: long ones on whole products or servers, most of
+ * whose behaviour shorter files cover. CI runs both.
  */
 export const OTHER_LIVE: readonly string[] = [
   'chaos/live',
   'chaos/outside-changes',
+  'embedded/stuck-temporal',
+  'embedded/taken-port',
   'fuzz/fuzz',
   'imap/write-dovecot',
   'live/account',
@@ -12,6 +14,7 @@ export const OTHER_LIVE: readonly string[] = [
   'live/changes',
   'live/front/backup',
   'live/front/connect-page',
+  'live/failures/connection-limit',
   'live/failures/crash-writes',
   'live/failures/crash',
   'live/front/dashboard',
@@ -23,6 +26,7 @@ export const OTHER_LIVE: readonly string[] = [
   'live/failures/hostile-imap',
   'live/failures/kills',
   'live/failures/lost-folder-answers',
+  'live/failures/mail-bombs',
   'live/failures/odd-imap',
   'live/operations',
   'live/other-servers',
@@ -44,5 +48,6 @@ export const OTHER_LIVE: readonly string[] = [
   'live/front/web-page',
   'mailbox/large-folders',
   'mailbox/vacate',
+  'webhooks/dispatch/simulation',
   'workflows/deliver-crash',
 ].map((name) => `test/${name}.test.ts`);

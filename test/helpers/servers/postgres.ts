@@ -24,7 +24,8 @@ export async function testDatabase(options: { max?: number; copyOf?: TestDatabas
   const name = `test_${randomBytes(6).toString('hex')}`;
   await withAdmin(async (admin) => {
     if (!options.copyOf) await ensureTemplate(admin, template);
-    await admin.query(`CREATE DATABASE ${name} TEMPLATE ${template}`);
+    // the default strategy writes all of it to the log besides
+    await admin.query(`CREATE DATABASE ${name} TEMPLATE ${template} STRATEGY FILE_COPY`);
   });
   const url = urlOf(name);
   const database = openDatabase(url, options);
