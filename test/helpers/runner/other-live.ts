@@ -28,6 +28,7 @@ export const OTHER_LIVE: readonly string[] = [
   'live/failures/lost-folder-answers',
   'live/failures/mail-bombs',
   'live/failures/odd-imap',
+  'live/message-limit',
   'live/operations',
   'live/other-servers',
   'live/failures/outage',
