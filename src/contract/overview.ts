@@ -32,9 +32,9 @@ export const Problem = Type.Object(
   {
     kind: OneOf(PROBLEM_KINDS),
     id: Type.String({ description: '`acc_…` or `we_…`' }),
-    name: Type.String({ description: 'name of the account, URL of the endpoint' }),
+    name: Type.String({ description: 'name of the account; description of the endpoint, or its URL' }),
     detail: Type.String(),
-    since: Nullable(DateTime('null: not known')),
+    since: Nullable(DateTime('when the status began; null: not known')),
   },
   { $id: 'Problem' },
 );

@@ -17,6 +17,8 @@ export const ReplayFilter = Type.Object(
     status: Type.Optional(OneOf(REPLAYED_STATUSES)),
     trigger_events: Type.Optional(Type.Array(OneOf(EVENT_TYPES), { minItems: 1 })),
     account_ids: Type.Optional(Type.Array(Type.String(), { minItems: 1, maxItems: 1000 })),
+    email_id: Type.Optional(Type.String({ description: '`email_…`: deliveries about this email' })),
+    event_id: Type.Optional(Type.String({ description: '`evt_…`: the delivery of this event' })),
   },
   { $id: 'ReplayFilter' },
 );
@@ -27,6 +29,16 @@ export const CreateReplay = Type.Object(
   { $id: 'CreateReplay' },
 );
 export type CreateReplay = Type.Static<typeof CreateReplay>;
+
+/** What a replay would repeat. */
+export const ReplayCount = Type.Object(
+  {
+    object: Type.Literal('ReplayCount'),
+    total: Type.Integer({ description: 'deliveries that match now' }),
+  },
+  { $id: 'ReplayCount' },
+);
+export type ReplayCount = Type.Static<typeof ReplayCount>;
 
 /** A job that replays deliveries of one endpoint. */
 export const Replay = Type.Object(

@@ -41,11 +41,17 @@ describe('the overview', () => {
     await api.database.pool.query(`update accounts set status = 'disconnected', status_detail = 'no' where id = $1`, [
       refused,
     ]);
+    const since = new Date(Date.now() - 3_600_000);
+    await api.database.pool.query(
+      `insert into events (id, account_id, type, sequence, object_id, data, created_at)
+      values ('evt_refused', $1, 'account.status.disconnected', 1, $1, '{}', $2)`,
+      [refused, since],
+    );
     await store(1_000, 50);
     const overview = await readOverview(api.database.pool, { period: 'hour' });
     expect(overview.accounts).toMatchObject({ total: 2, running: 1, disconnected: 1, errored: 0 });
     expect(overview.problems).toEqual([
-      { kind: 'account_disconnected', id: refused, name: 'Refused', detail: 'no', since: null },
+      { kind: 'account_disconnected', id: refused, name: 'Refused', detail: 'no', since: since.toISOString() },
     ]);
     expect(overview.buckets).toHaveLength(60);
     const sum = (key: 'received' | 'delivered' | 'failed' | 'pending' | 'skipped') =>

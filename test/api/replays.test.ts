@@ -100,6 +100,47 @@ describe('replays', () => {
     expect((await create({ status: 'skipped' }, headers)).statusCode).toBe(409);
   });
 
+  it('repeat what was counted, for every filter', async () => {
+    const other = await storeAccount(api.database);
+    const event = (type: 'email.new' | 'email.delete') => ({
+      type,
+      objectId: newId('email'),
+      data: {},
+      createdAt: new Date(),
+    });
+    const body = { trigger_events: ['email.new', 'email.delete'] };
+    await api.call('PATCH', `/webhooks/endpoints/${endpoint.id}`, { body });
+    await api.database.db.transaction((tx) => recordEvents(tx, other, [event('email.new'), event('email.delete')]));
+    await queueAsLogged(api.database);
+    const { rows } = await api.database.pool.query<{ event_id: string; object_id: string; created_at: Date }>(
+      `update deliveries set status = case event_type when 'email.delete' then 'delivered' else 'failed' end
+       returning event_id, object_id, created_at`,
+    );
+    const [one, two] = rows;
+    const later = new Date((one?.created_at.getTime() ?? 0) + 60_000).toISOString();
+    for (const [filter, total] of [
+      [{}, 5],
+      [{ status: 'failed' }, 4],
+      [{ trigger_events: ['email.delete'] }, 1],
+      [{ account_ids: [other] }, 2],
+      [{ email_id: one?.object_id }, 1],
+      [{ event_id: two?.event_id }, 1],
+      [{ email_id: one?.object_id, event_id: two?.event_id }, 0],
+      [{ email_id: newId('email') }, 0],
+      [{ since: later }, 0],
+      [{ until: later }, 5],
+    ] as const) {
+      const counted = await api.call('POST', '/webhooks/replays/count', {
+        body: { endpoint_id: endpoint.id, ...filter },
+      });
+      expect([filter, counted.json()]).toEqual([filter, { object: 'ReplayCount', total }]);
+      const made = (await create(filter)).json<Replay>();
+      expect([made.filter, made.total]).toEqual([filter, total]);
+      await api.call('POST', `/webhooks/replays/${made.id}/cancel`);
+    }
+    expect(started).toHaveLength(new Set(started).size);
+  });
+
   it('are rejected when they could repeat nothing', async () => {
     for (const [body, status, field] of [
       [{ endpoint_id: newId('endpoint') }, 404, 'endpoint'],

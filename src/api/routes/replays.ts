@@ -1,9 +1,16 @@
 import Type from 'typebox';
 import { Limit, Offset, OneOf } from '../../contract/common.ts';
 import { ApiError } from '../../contract/errors.ts';
-import { CreateReplay, Replay, REPLAY_STATUSES, ReplayList } from '../../contract/replay.ts';
+import {
+  CreateReplay,
+  Replay,
+  REPLAY_STATUSES,
+  ReplayCount,
+  type ReplayFilter,
+  ReplayList,
+} from '../../contract/replay.ts';
 import { getEndpoint } from '../../db/queries/endpoints.ts';
-import { createReplay, getReplay, listReplays, type StoredReplay } from '../../db/queries/replays.ts';
+import { countReplayed, createReplay, getReplay, listReplays, type StoredReplay } from '../../db/queries/replays.ts';
 import { replayWorkflowId } from '../../workflows/names.ts';
 import { checkAccounts } from '../endpoint-rules.ts';
 import { readDate } from '../http/dates.ts';
@@ -15,6 +22,19 @@ const shown = (replay: StoredReplay): Replay => ({ ...replay, workflow_id: repla
 
 /** Routes that replay deliveries of an endpoint in bulk. */
 export const replayRoutes: Routes = (app, { db, secrets, commands }) => {
+  const readScope = async ({ endpoint_id: endpointId, ...filter }: CreateReplay) => {
+    const endpoint = existing(await getEndpoint(db, secrets, endpointId), 'endpoint');
+    if (!endpoint.enabled)
+      throw new ApiError('invalid_parameters', 'endpoint_id names a disabled endpoint: enable it first');
+    if (filter.account_ids) await checkAccounts('account_ids', filter.account_ids, db);
+    const { since, until } = filter;
+    const dates = {
+      ...(since === undefined ? {} : { since: readDate(since).toISOString() }),
+      ...(until === undefined ? {} : { until: readDate(until).toISOString() }),
+    };
+    return { endpointId, filter: { ...filter, ...dates } satisfies ReplayFilter };
+  };
+
   app.post(
     '/webhooks/replays',
     {
@@ -32,20 +52,28 @@ export const replayRoutes: Routes = (app, { db, secrets, commands }) => {
         response: responses('The job', Replay, 'not_found', 'already_exists'),
       },
     },
-    async ({ body: { endpoint_id: endpointId, ...filter }, reservedId: id }) => {
-      const endpoint = existing(await getEndpoint(db, secrets, endpointId), 'endpoint');
-      if (!endpoint.enabled)
-        throw new ApiError('invalid_parameters', 'endpoint_id names a disabled endpoint: enable it first');
-      if (filter.account_ids) await checkAccounts('account_ids', filter.account_ids, db);
-      const { since, until } = filter;
-      const dates = {
-        ...(since === undefined ? {} : { since: readDate(since).toISOString() }),
-        ...(until === undefined ? {} : { until: readDate(until).toISOString() }),
-      };
-      await createReplay(db, { id, endpointId, filter: { ...filter, ...dates } });
-      await commands.startReplay({ id, endpointId });
+    async ({ body, reservedId: id }) => {
+      const scope = await readScope(body);
+      await createReplay(db, { id, ...scope });
+      await commands.startReplay({ id, endpointId: scope.endpointId });
       return shown(existing(await getReplay(db, id), 'replay'));
     },
+  );
+
+  app.post(
+    '/webhooks/replays/count',
+    {
+      config: { reach: 'installation' },
+      schema: {
+        tags: ['Webhooks'],
+        operationId: 'countReplay',
+        summary: 'Count the deliveries of a replay',
+        description: 'Returns how many deliveries a replay with this body would repeat. It changes nothing.',
+        body: CreateReplay,
+        response: responses('The count', ReplayCount, 'not_found'),
+      },
+    },
+    async ({ body }) => ({ object: 'ReplayCount' as const, total: await countReplayed(db, await readScope(body)) }),
   );
 
   app.get(

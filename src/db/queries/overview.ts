@@ -143,18 +143,20 @@ async function readProblems(pool: pg.Pool): Promise<Problem[]> {
 }
 
 const PROBLEMS = `
-  (select 'account_' || status as kind, id, name, status_detail as detail, not_in_sync_since as since
-    from accounts where removed_at is null and status <> 'running'
-    order by status, not_in_sync_since nulls last, id limit ${2 * PROBLEMS_OF_A_KIND})
+  (select 'account_' || status as kind, id, name, status_detail as detail,
+      coalesce((select max(e.created_at) from events e where e.object_id = broken.id and e.type = 'account.status.' || status),
+        not_in_sync_since) as since
+    from (select * from accounts where removed_at is null and status <> 'running'
+      order by status, not_in_sync_since nulls last, id limit ${2 * PROBLEMS_OF_A_KIND}) broken)
   union all
   (select 'account_not_in_sync', id, name, coalesce(nullif(watch_failure, ''), 'its mail may be behind'), not_in_sync_since
     from accounts where removed_at is null and status = 'running' and not_in_sync_since is not null
     order by not_in_sync_since limit ${PROBLEMS_OF_A_KIND})
   union all
-  (select 'endpoint_disabled', id, url, disabled_reason, updated_at
+  (select 'endpoint_disabled', id, coalesce(nullif(description, ''), url), disabled_reason, updated_at
     from webhook_endpoints where not enabled and disabled_reason is not null order by updated_at limit ${PROBLEMS_OF_A_KIND})
   union all
-  (select 'endpoint_failing', id, url,
+  (select 'endpoint_failing', id, coalesce(nullif(description, ''), url),
       case when failed_attempts = 1 then '1 call failed in a row' else failed_attempts || ' calls failed in a row' end,
       failing_since
     from webhook_endpoints where enabled and failing_since is not null order by failing_since limit ${PROBLEMS_OF_A_KIND})`;

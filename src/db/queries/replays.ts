@@ -21,7 +21,7 @@ export interface ReplayScope {
 export function isReplayed(scope: ReplayScope): SQL {
   const { id, endpointId, filter, createdAt } = scope;
   const statuses = filter.status === undefined ? [...REPLAYED_STATUSES] : [filter.status];
-  const { since, until, trigger_events: types, account_ids: accounts } = filter;
+  const { since, until, trigger_events: types, account_ids: accounts, email_id: email, event_id: event } = filter;
   return sql.join(
     [
       sql`d.endpoint_id = ${endpointId} and not d.test and d.created_at <= ${createdAt.toISOString()}::timestamptz`,
@@ -33,6 +33,8 @@ export function isReplayed(scope: ReplayScope): SQL {
       ...(until === undefined ? [] : [sql`d.created_at < ${until}::timestamptz`]),
       ...(types === undefined ? [] : [sql`d.event_type = any(${sql.param(types)}::text[])`]),
       ...(accounts === undefined ? [] : [sql`d.account_id = any(${sql.param(accounts)}::text[])`]),
+      ...(email === undefined ? [] : [sql`d.object_id = ${email}`]),
+      ...(event === undefined ? [] : [sql`d.event_id = ${event}`]),
     ],
     sql` and `,
   );
@@ -50,14 +52,27 @@ export function isLeftOver({ endpointId }: ReplayScope): SQL {
 /** Saves a new replay and counts its deliveries; does nothing when that id exists. */
 export async function createReplay(db: Queryable, replay: Omit<ReplayScope, 'createdAt'>): Promise<void> {
   const { id, endpointId, filter } = replay;
-  // the clock that deliveries are recorded by
-  const { rows } = await db.execute<{ now: string }>(sql`select clock_timestamp() as now`);
-  const createdAt = new Date(rows[0]?.now ?? Date.now());
+  const createdAt = await recordingTime(db);
   await db.execute(sql`
     insert into replays (id, endpoint_id, filter, total, created_at)
-    select ${id}, ${endpointId}, ${JSON.stringify(filter)}::jsonb,
-      (select count(*) from deliveries d where ${isReplayed({ ...replay, createdAt })}), ${createdAt.toISOString()}::timestamptz
+    select ${id}, ${endpointId}, ${JSON.stringify(filter)}::jsonb, ${matching({ ...replay, createdAt })},
+      ${createdAt.toISOString()}::timestamptz
     on conflict (id) do nothing`);
+}
+
+/** The number of deliveries that a replay would repeat if it were created now. */
+export async function countReplayed(db: Queryable, replay: Omit<ReplayScope, 'id' | 'createdAt'>): Promise<number> {
+  const scope = { ...replay, id: '', createdAt: await recordingTime(db) };
+  const { rows } = await db.execute<{ total: number }>(sql`select ${matching(scope)} as total`);
+  return rows[0]?.total ?? 0;
+}
+
+const matching = (scope: ReplayScope) => sql`(select count(*)::int from deliveries d where ${isReplayed(scope)})`;
+
+/** Now, by the clock that deliveries are recorded by. */
+async function recordingTime(db: Queryable): Promise<Date> {
+  const { rows } = await db.execute<{ now: string }>(sql`select clock_timestamp() as now`);
+  return new Date(rows[0]?.now ?? Date.now());
 }
 
 /** Reads a replay; undefined when it does not exist. */

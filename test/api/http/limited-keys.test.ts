@@ -179,6 +179,7 @@ const DECISIONS: Record<string, 'forbidden' | ((route: Route) => Promise<void>)>
   'POST /webhooks/endpoints/{id}/test': 'forbidden',
   'GET /webhooks/replays': 'forbidden',
   'POST /webhooks/replays': 'forbidden',
+  'POST /webhooks/replays/count': 'forbidden',
   'GET /webhooks/replays/{id}': 'forbidden',
   'POST /webhooks/replays/{id}/cancel': 'forbidden',
   'GET /audit': 'forbidden',

@@ -1,6 +1,7 @@
 import { createServer, type Server } from 'node:http';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { Browser } from 'puppeteer-core';
+import type { WebhookEndpoint } from '../../../src/contract/webhook.ts';
 import { type Browsing, browse, startBrowser } from '../../helpers/product/browser.ts';
 import { listenOnFreePort } from '../../helpers/servers/free-port.ts';
 import { type OwnLive, startLive } from '../../helpers/product/live.ts';
@@ -139,7 +140,7 @@ test('sees deliveries fail, and replays them once the endpoint is repaired', asy
   receiver.answer = () => 503;
   await box.append('INBOX', { subject: 'First order', to: user.user, text: 'one' });
   await box.append('INBOX', { subject: 'Second order', to: user.user, text: 'two' });
-  await desk.sees('Its calls fail');
+  await desk.sees('Deliveries are failing');
   await desk.picture('endpoint-failing');
   await desk.open(`/deliveries?endpoint=${endpoint}&status=failed`);
   await waitFor(async () => (await desk.page.$$('tbody tr')).length === 2, {
@@ -149,7 +150,9 @@ test('sees deliveries fail, and replays them once the endpoint is repaired', asy
   await desk.picture('deliveries-failed');
 
   receiver.answer = () => 200;
-  await desk.click('Replay …', 'button');
+  await desk.click('Replay…', 'button');
+  await desk.sees('Sends 2 deliveries to Orders again');
+  await desk.picture('replay-dialog');
   await desk.click('Begin the replay', 'button');
   await at(/\/replays\/rpl_/);
   await desk.sees('2 of 2 made');
@@ -165,6 +168,40 @@ test('sees deliveries fail, and replays them once the endpoint is repaired', asy
   await desk.sees('Payload');
   await desk.picture('delivery');
 }, 120_000);
+
+test('changes what an endpoint gets', async () => {
+  await desk.open('/endpoints');
+  await desk.click('Orders', 'link');
+  await desk.click('Edit', 'button');
+  await desk.fill('Description', 'Orders of Ada');
+  await desk.fill('Headers', 'X-Desk: 7');
+  await desk.picture('endpoint-edit');
+  await desk.click('Save', 'button');
+  await desk.sees('X-Desk');
+  const { data } = await live.api.get<{ data: WebhookEndpoint[] }>('/webhooks/endpoints');
+  expect(data.find(({ url }) => url === receiver.url)).toMatchObject({
+    description: 'Orders of Ada',
+    headers: [{ name: 'X-Desk', value: '7' }],
+    account_ids: [],
+  });
+}, 60_000);
+
+test('shows folders of one name below their parents, and finds them', async () => {
+  const years = ['2024', '2025'];
+  for (const year of years) for (let n = 1; n <= 9; n++) await box.createFolder(`Clients/${year}/Case ${n}`);
+  const { data } = await live.api.get<{ data: { id: string }[] }>('/accounts');
+  await desk.open(`/mailboxes/${data[0]?.id}`);
+  await desk.fill('Find a folder', '2025 / case 3');
+  await desk.sees('Case 3');
+  await desk.sees('Clients / 2025');
+  await desk.picture('folders-found');
+  await desk.open(`/mailboxes/${data[0]?.id}`);
+  await desk.click('Folders in Clients / 2024', 'button');
+  await desk.picture('folders');
+  const titles = () => desk.page.$$eval('.folders a[title]', (links) => links.map((link) => link.title));
+  await waitFor(async () => !(await titles()).includes('Clients / 2024 / Case 1'), { what: 'the folders to fold' });
+  expect(await titles()).toContain('Clients / 2025 / Case 1');
+}, 90_000);
 
 test('shows events as they happen', async () => {
   await desk.open('/events');

@@ -80,7 +80,7 @@ export function AuditPage() {
             ]}
           />
           <TextField label="Key" placeholder="pk_…" value={key} set={setKey} />
-          <TextField label="Done to" placeholder="acc_…, pk_…, we_…" value={object} set={setObject} />
+          <TextField label="Target" placeholder="acc_…, pk_…, we_…" value={object} set={setObject} />
           <TextField label="From" type="datetime-local" value={since} set={setSince} />
           <TextField label="Until" type="datetime-local" value={until} set={setUntil} />
         </div>
@@ -131,8 +131,8 @@ function Table({ records, names }: { records: AuditRecord[]; names: ReadonlyMap<
             <th scope="col">Action</th>
             <th scope="col">Outcome</th>
             <th scope="col">When</th>
-            <th scope="col">Done to</th>
-            <th scope="col">With the key</th>
+            <th scope="col">Target</th>
+            <th scope="col">By key</th>
             <th scope="col">From</th>
           </tr>
         </thead>

@@ -82,7 +82,7 @@ function Again({ id }: { id: string }) {
   });
   return (
     <Page
-      title="Connect again"
+      title="Reconnect"
       intro="With the new password. The servers stay the same."
       up={{ href: `/mailboxes/${id}`, label: account.data?.name ?? 'Mailbox' }}
     >
@@ -100,7 +100,7 @@ function Again({ id }: { id: string }) {
                 address={account.data.connection_params.mail.imap_user}
                 findServers={findServers}
                 connect={(credentials) => connect(credentials)}
-                action="Connect again"
+                action="Reconnect"
               />
             </>
           )}

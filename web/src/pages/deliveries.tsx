@@ -1,9 +1,11 @@
 import { keepPreviousData, useMutation, useQuery } from '@tanstack/preact-query';
+import { Fragment } from 'preact';
 import { useState } from 'preact/hooks';
 import { Link, useLocation } from 'wouter-preact';
 import { api, type Delivery, type Schemas, take } from '../api/client.ts';
 import { Dialog } from '../ui/dialog.tsx';
 import { SelectField, TextField } from '../ui/field.tsx';
+import { count, exactDate } from '../ui/format.ts';
 import { Empty, Listed, Notice, Page, Pager, Problem, State, Time } from '../ui/parts.tsx';
 import { given, isoOf, useOffset, useParam } from '../ui/query.ts';
 import { toast } from '../ui/toast.tsx';
@@ -70,7 +72,7 @@ export function DeliveriesPage() {
         <>
           <RetryChosen deliveries={picked} done={() => setChosen(new Set())} />
           <button type="button" class="button" onClick={() => setReplaying(true)}>
-            Replay …
+            Replay…
           </button>
         </>
       }
@@ -251,7 +253,7 @@ function RetryChosen({ deliveries, done }: { deliveries: Delivery[]; done: () =>
 
 const REPLAYED = ['failed', 'skipped', 'delivered'] as const;
 
-/** Replays all deliveries that match the filters, at the pace of the endpoint. */
+/** Replays all deliveries that match the filters, at the pace of the endpoint: it shows the filters and their count first. */
 function ReplayDialog({
   query,
   endpoints,
@@ -262,28 +264,31 @@ function ReplayDialog({
   close: () => void;
 }) {
   const [, navigate] = useLocation();
-  const [endpoint, setEndpoint] = useState(query.endpoint_id ?? endpoints[0]?.id ?? '');
+  const enabled = endpoints.filter((one) => one.enabled);
+  const [endpoint, setEndpoint] = useState(query.endpoint_id ?? enabled[0]?.id ?? '');
   const [status, setStatus] = useState<string>(REPLAYED.find((one) => one === query.status) ?? 'failed');
+  const { event_type: type, account_id: account, status: _, endpoint_id: __, ...same } = query;
+  const body = {
+    endpoint_id: endpoint,
+    ...same,
+    ...given({ status: REPLAYED.find((one) => one === status) }),
+    ...(type ? { trigger_events: [type] } : {}),
+    ...(account ? { account_ids: [account] } : {}),
+  };
+  const matching = useQuery({
+    queryKey: ['replay-count', body],
+    queryFn: () => take(api.POST('/api/v1/webhooks/replays/count', { body })),
+    enabled: endpoint !== '',
+  });
   const begin = useMutation({
-    mutationFn: () =>
-      take(
-        api.POST('/api/v1/webhooks/replays', {
-          body: {
-            endpoint_id: endpoint,
-            ...given({ status: REPLAYED.find((one) => one === status), since: query.since, until: query.until }),
-            ...(query.event_type ? { trigger_events: [query.event_type] } : {}),
-            ...(query.account_id ? { account_ids: [query.account_id] } : {}),
-          },
-        }),
-      ),
+    mutationFn: () => take(api.POST('/api/v1/webhooks/replays', { body })),
     onSuccess: ({ id }) => navigate(`/replays/${id}`),
   });
+  const total = matching.data?.total;
+  const chosen = endpoints.find(({ id }) => id === endpoint);
+  const name = chosen && (chosen.description ?? chosen.url);
   return (
     <Dialog title="Replay deliveries" close={close}>
-      <p class="quiet">
-        Makes deliveries of one endpoint again: those that the filters of the log show, with this state. Live events go
-        first.
-      </p>
       {endpoints.length === 0 && <Notice tone="warn" title="No endpoints" />}
       <SelectField
         label="Endpoint"
@@ -297,7 +302,9 @@ function ReplayDialog({
         set={setStatus}
         options={[...REPLAYED, { value: '', label: 'all but pending' }]}
       />
-      <Problem error={begin.error} />
+      <FilterFacts query={query} />
+      <p aria-live="polite">{total !== undefined && wordsOf(total, name ?? '')}</p>
+      <Problem error={matching.error ?? begin.error} />
       <div class="dialog-foot">
         <button type="button" class="button" onClick={close}>
           Cancel
@@ -305,12 +312,49 @@ function ReplayDialog({
         <button
           type="button"
           class="button main-action"
-          disabled={begin.isPending || endpoint === ''}
+          disabled={begin.isPending || !total}
           onClick={() => begin.mutate()}
         >
           Begin the replay
         </button>
       </div>
     </Dialog>
+  );
+}
+
+function wordsOf(total: number, endpoint: string): string {
+  if (total === 0) return 'No delivery matches.';
+  return `Sends ${total === 1 ? '1 delivery' : `${count(total)} deliveries`} to ${endpoint} again. Live events go first.`;
+}
+
+const FILTER_NAMES = {
+  event_type: 'Event',
+  account_id: 'Mailbox',
+  email_id: 'Email',
+  event_id: 'Event id',
+  since: 'From',
+  until: 'Until',
+} as const;
+
+/** The filters of the log that a replay takes over. */
+function FilterFacts({ query }: { query: ReturnType<typeof useFilters>['query'] }) {
+  const names = Object.keys(FILTER_NAMES) as (keyof typeof FILTER_NAMES)[];
+  const set = names.filter((name) => query[name] !== undefined);
+  if (set.length === 0) return null;
+  return (
+    <dl class="facts">
+      {set.map((name) => (
+        <Fragment key={name}>
+          <dt>{FILTER_NAMES[name]}</dt>
+          <dd>
+            {name === 'since' || name === 'until' ? (
+              exactDate(query[name] ?? '')
+            ) : (
+              <code class="wrap">{query[name]}</code>
+            )}
+          </dd>
+        </Fragment>
+      ))}
+    </dl>
   );
 }

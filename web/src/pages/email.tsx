@@ -4,6 +4,7 @@ import { Link } from 'wouter-preact';
 import { api, BASE, type Email, type HistoryEntry, take } from '../api/client.ts';
 import { bytes, exactDate } from '../ui/format.ts';
 import { Loading, Page, Problem, State } from '../ui/parts.tsx';
+import { useEndpoints } from './deliveries.tsx';
 import { useInstallation, workflowUrl } from './installation.ts';
 
 export function EmailPage({ account, id }: { account: string; id: string }) {
@@ -94,9 +95,11 @@ function Reader({ email }: { email: Email }) {
   );
 }
 
-/** The frame has a separate origin: the page cannot read its height. */
+/** The frame has a separate origin: the page cannot read its height. Laid out mail is as tall as the window allows. */
 function isShort({ body, body_plain: text }: Email): boolean {
-  return text.length < 600 && text.split('\n').length < 12 && body.length < 6000;
+  return (
+    text.length < 600 && text.split('\n').length < 12 && body.length < 6000 && !/<(table|img|style|h1)\b/i.test(body)
+  );
 }
 
 function History({ account, id }: { account: string; id: string }) {
@@ -131,18 +134,28 @@ function History({ account, id }: { account: string; id: string }) {
   );
 }
 
-const KIND: Record<HistoryEntry['kind'], string> = {
+const KIND: Record<Exclude<HistoryEntry['kind'], 'delivery'>, string> = {
   send: 'Sent by the API',
   ingested: 'Arrived',
   changed: 'Changed',
   event: 'Reported',
-  delivery: 'Delivered to an endpoint',
 };
 
 function toneOf({ kind, status }: HistoryEntry): string {
   if (kind === 'ingested' || kind === 'send') return 'accent';
   if (kind !== 'delivery') return '';
   return status === 'delivered' ? 'good' : status === 'failed' ? 'bad' : '';
+}
+
+function DeliveryTitle({ entry }: { entry: HistoryEntry }) {
+  const endpoints = useEndpoints();
+  const endpoint = endpoints.data?.data.find(({ id }) => id === entry.endpoint_id);
+  const target = endpoint ? (endpoint.description ?? endpoint.url) : 'an endpoint';
+  return (
+    <>
+      {entry.status === 'delivered' ? 'Delivered' : 'Delivery'} to {target}
+    </>
+  );
 }
 
 function Entry({ entry }: { entry: HistoryEntry }) {
@@ -152,7 +165,7 @@ function Entry({ entry }: { entry: HistoryEntry }) {
   return (
     <li class={toneOf(entry)}>
       <div class="row">
-        <strong>{kind === 'delivery' && status !== 'delivered' ? 'Delivery to an endpoint' : KIND[kind]}</strong>
+        <strong>{kind === 'delivery' ? <DeliveryTitle entry={entry} /> : KIND[kind]}</strong>
         {status && <State of={status} />}
         {entry.event_type && <code>{entry.event_type}</code>}
       </div>

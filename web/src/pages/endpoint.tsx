@@ -8,10 +8,11 @@ import { exactDate } from '../ui/format.ts';
 import { Copyable, Loading, Notice, Page, Problem, State, Time } from '../ui/parts.tsx';
 import { Plot } from '../ui/plot.tsx';
 import { toast } from '../ui/toast.tsx';
+import { type EndpointFields, EndpointForm } from './endpoint-form.tsx';
 import { EndpointState } from './endpoints.tsx';
 import { EVENT_TYPES, isEventType } from './event-types.ts';
 
-type Asked = 'test' | 'rotate' | 'remove';
+type Asked = 'edit' | 'test' | 'rotate' | 'remove';
 
 export function EndpointPage({ id }: { id: string }) {
   const [asked, setAsked] = useState<Asked>();
@@ -39,6 +40,9 @@ export function EndpointPage({ id }: { id: string }) {
           <button type="button" class="button main-action" onClick={() => setAsked('test')}>
             Send a test event
           </button>
+          <button type="button" class="button" onClick={() => setAsked('edit')}>
+            Edit
+          </button>
           <Enable endpoint={data} />
           <button type="button" class="button" onClick={() => setAsked('rotate')}>
             Rotate the secret
@@ -54,6 +58,7 @@ export function EndpointPage({ id }: { id: string }) {
         <Facts endpoint={data} />
         <SuccessRate id={id} />
       </div>
+      {asked === 'edit' && <Edit endpoint={data} close={close} />}
       {asked === 'test' && <Test endpoint={data} close={close} />}
       {asked === 'rotate' && <Rotate id={id} close={close} />}
       {asked === 'remove' && <Remove endpoint={data} close={close} />}
@@ -72,16 +77,16 @@ function Trouble({ endpoint }: { endpoint: Endpoint }) {
     );
   if (!endpoint.failing_since) return null;
   return (
-    <Notice tone="bad" title="Its calls fail">
+    <Notice tone="bad" title="Deliveries are failing">
       Since {exactDate(endpoint.failing_since)}.{' '}
       {endpoint.breaker.until && (
         <>
           The next call is made <Time at={endpoint.breaker.until} />.{' '}
         </>
       )}
-      <Link href={`/deliveries?endpoint=${endpoint.id}&status=failed`}>What failed</Link>
+      <Link href={`/deliveries?endpoint=${endpoint.id}&status=failed`}>Failed deliveries</Link>
       {' · '}
-      <Link href={`/deliveries?endpoint=${endpoint.id}&status=pending`}>What waits</Link>
+      <Link href={`/deliveries?endpoint=${endpoint.id}&status=pending`}>Waiting deliveries</Link>
     </Notice>
   );
 }
@@ -149,6 +154,7 @@ function SuccessRate({ id }: { id: string }) {
         {figures.data && (
           <Plot
             label="Deliveries of the last hour by minute"
+            stacked
             at={buckets.map(({ at }) => at)}
             series={[
               { name: 'Delivered', color: 'good', values: buckets.map((bucket) => bucket.delivered) },
@@ -179,6 +185,29 @@ function Enable({ endpoint }: { endpoint: Endpoint }) {
     <button type="button" class="button" disabled={change.isPending} onClick={() => change.mutate()}>
       {endpoint.enabled ? 'Disable' : 'Enable'}
     </button>
+  );
+}
+
+function Edit({ endpoint, close }: { endpoint: Endpoint; close: () => void }) {
+  const queries = useQueryClient();
+  const change = useMutation({
+    mutationFn: (body: EndpointFields) =>
+      take(api.PATCH('/api/v1/webhooks/endpoints/{id}', { params: { path: { id: endpoint.id } }, body })),
+    onSuccess: (data) => {
+      queries.setQueryData(['endpoint', endpoint.id], data);
+      close();
+    },
+  });
+  return (
+    <EndpointForm
+      endpoint={endpoint}
+      title="Edit the endpoint"
+      action="Save"
+      busy={change.isPending}
+      error={change.error}
+      submit={change.mutate}
+      close={close}
+    />
   );
 }
 

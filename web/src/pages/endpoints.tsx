@@ -2,11 +2,10 @@ import { useMutation, useQueryClient } from '@tanstack/preact-query';
 import { useState } from 'preact/hooks';
 import { Link, useLocation } from 'wouter-preact';
 import { api, type Endpoint, take } from '../api/client.ts';
-import { DialogForm } from '../ui/dialog.tsx';
-import { TextField } from '../ui/field.tsx';
 import { Empty, Listed, Page, State, Time } from '../ui/parts.tsx';
 import { useEndpoints } from './deliveries.tsx';
-import { EVENT_TYPES, type EventType } from './event-types.ts';
+import { type EndpointFields, EndpointForm } from './endpoint-form.tsx';
+import { EVENT_TYPES } from './event-types.ts';
 
 export function EndpointsPage() {
   const endpoints = useEndpoints();
@@ -39,7 +38,7 @@ export function EndpointsPage() {
 /** Readable state of an endpoint. */
 export function EndpointState({ endpoint }: { endpoint: Endpoint }) {
   if (!endpoint.enabled) return <State of="disabled" />;
-  if (endpoint.breaker.state === 'open') return <State of="open" label="failing, spared" />;
+  if (endpoint.breaker.state === 'open') return <State of="open" label="failing, paused" />;
   if (endpoint.breaker.state === 'half_open') return <State of="half_open" label="being tried" />;
   if (endpoint.failing_since) return <State of="errored" label="failing" />;
   return <State of="enabled" />;
@@ -97,63 +96,21 @@ function Table({ rows }: { rows: Endpoint[] }) {
 function Create({ close }: { close: () => void }) {
   const [, navigate] = useLocation();
   const queries = useQueryClient();
-  const [url, setUrl] = useState('');
-  const [description, setDescription] = useState('');
-  const [types, setTypes] = useState<readonly EventType[]>(EVENT_TYPES);
   const create = useMutation({
-    mutationFn: () =>
-      take(
-        api.POST('/api/v1/webhooks/endpoints', {
-          body: { url: url.trim(), description: description.trim() || null, trigger_events: [...types] },
-        }),
-      ),
+    mutationFn: (body: EndpointFields) => take(api.POST('/api/v1/webhooks/endpoints', { body })),
     onSuccess: async ({ id }) => {
       await queries.invalidateQueries({ queryKey: ['endpoints'] });
       navigate(`/endpoints/${id}`);
     },
   });
   return (
-    <DialogForm
+    <EndpointForm
       title="Create an endpoint"
       action="Create it"
-      incomplete={types.length === 0}
       busy={create.isPending}
       error={create.error}
-      submit={() => create.mutate()}
+      submit={create.mutate}
       close={close}
-    >
-      <TextField label="URL" type="url" required placeholder="https://example.com/webhooks" value={url} set={setUrl} />
-      <TextField label="Description" value={description} set={setDescription} maxLength={255} />
-      <TypeChoice chosen={types} choose={setTypes} />
-    </DialogForm>
-  );
-}
-
-export function TypeChoice({
-  chosen,
-  choose,
-}: {
-  chosen: readonly EventType[];
-  choose: (types: readonly EventType[]) => void;
-}) {
-  const toggle = (type: EventType) =>
-    choose(chosen.includes(type) ? chosen.filter((one) => one !== type) : [...chosen, type]);
-  const all = chosen.length === EVENT_TYPES.length;
-  return (
-    <fieldset class="stack-s">
-      <legend>Events</legend>
-      <div class="checks">
-        <label class="check">
-          <input type="checkbox" checked={all} onChange={() => choose(all ? [] : EVENT_TYPES)} />
-          <strong>all</strong>
-        </label>
-        {EVENT_TYPES.map((type) => (
-          <label class="check" key={type}>
-            <input type="checkbox" checked={chosen.includes(type)} onChange={() => toggle(type)} />
-            {type}
-          </label>
-        ))}
-      </div>
-    </fieldset>
+    />
   );
 }

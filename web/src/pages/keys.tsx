@@ -76,7 +76,7 @@ function Table({ keys, ...actions }: { keys: ApiKey[] } & Actions) {
         <thead>
           <tr>
             <th scope="col">Name</th>
-            <th scope="col">May</th>
+            <th scope="col">Access</th>
             <th scope="col">Mailboxes</th>
             <th scope="col">Last used</th>
             <th scope="col">Expires</th>

@@ -1,13 +1,14 @@
 import { keepPreviousData, useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tanstack/preact-query';
 import { useState } from 'preact/hooks';
 import { Link, useLocation } from 'wouter-preact';
-import { type Account, api, type Email, type Folder, take } from '../api/client.ts';
+import { type Account, api, type Email, take } from '../api/client.ts';
 import { Confirm } from '../ui/dialog.tsx';
 import { SelectField, TextField } from '../ui/field.tsx';
 import { count } from '../ui/format.ts';
 import { Empty, Loading, Notice, Page, Problem, State, Time } from '../ui/parts.tsx';
 import { given, useParam } from '../ui/query.ts';
 import { useDebounced } from '../ui/debounced.ts';
+import { FolderTree } from './folder-tree.tsx';
 import { runsUrl, useInstallation } from './installation.ts';
 import { SendTest } from './send-test.tsx';
 
@@ -38,7 +39,7 @@ export function MailboxPage({ id }: { id: string }) {
             Send a test mail
           </button>
           <Link href={`/mailboxes/connect?account=${id}`} class="button">
-            Connect again
+            Reconnect
           </Link>
           <button type="button" class="button danger" onClick={() => setDialog('remove')}>
             Remove
@@ -112,7 +113,7 @@ function Facts({ account }: { account: Account }) {
           <Link href={`/audit?object=${account.id}`}>Audit</Link>
           {runs && (
             <a href={runs} target="_blank" rel="noopener noreferrer">
-              Runs in Temporal
+              Workflows in Temporal
             </a>
           )}
         </dd>
@@ -155,18 +156,7 @@ function Mail({ id }: { id: string }) {
       <nav class="card folders" aria-label="Folders">
         <Problem error={folders.error} />
         {folders.isPending && <Loading />}
-        <ul>
-          <FolderItem name="All mail" isHere={folder === ''} go={() => setFolder('')} />
-          {folders.data?.data.map((one) => (
-            <FolderItem
-              key={one.id}
-              name={nameOf(one)}
-              folder={one}
-              isHere={folder === one.id}
-              go={() => setFolder(one.id)}
-            />
-          ))}
-        </ul>
+        <FolderTree folders={folders.data?.data ?? []} here={folder} go={setFolder} />
       </nav>
       <section class="card" aria-label="Emails">
         <div class="filters" role="search">
@@ -192,30 +182,6 @@ function Mail({ id }: { id: string }) {
         <Emails id={id} folder={folder} search={search} unread={unread === 'true'} />
       </section>
     </div>
-  );
-}
-
-const ROLE_NAMES: Partial<Record<Folder['role'], string>> = { INBOX: 'Inbox' };
-const nameOf = ({ role, name }: Folder) => ROLE_NAMES[role] ?? name;
-
-function FolderItem({ name, folder, isHere, go }: { name: string; folder?: Folder; isHere: boolean; go: () => void }) {
-  const click = (event: Event) => {
-    event.preventDefault();
-    go();
-  };
-  return (
-    <li>
-      <a href={folder ? `?folder=${folder.id}` : '?'} onClick={click} {...(isHere ? { 'aria-current': 'true' } : {})}>
-        <span>{name}</span>
-        {folder && (
-          <span class="count">
-            {folder.unread_count > 0 ? `${count(folder.unread_count)} / ` : ''}
-            {count(folder.total_count)}
-            <span class="visually-hidden">{folder.unread_count > 0 ? ' unread and all' : ' emails'}</span>
-          </span>
-        )}
-      </a>
-    </li>
   );
 }
 

@@ -116,7 +116,7 @@ function Figures({ overview }: { overview: Overview }) {
               oldest <Time at={deliveries.oldest_pending_at} />
             </>
           ) : (
-            'none waits'
+            'nothing waiting'
           )}
         </span>
       </Link>
@@ -128,7 +128,7 @@ function Figures({ overview }: { overview: Overview }) {
             ? `${count(endpoints.failing)} failing`
             : endpoints.disabled > 0
               ? `${count(endpoints.disabled)} disabled`
-              : 'none fails'}
+              : 'all healthy'}
         </span>
       </Link>
     </div>
@@ -159,6 +159,7 @@ function DeliveryPlot({ overview }: { overview: Overview }) {
     <PlotCard
       title="Deliveries by outcome"
       overview={overview}
+      stacked
       series={[
         { name: 'Delivered', color: 'good', values: of('delivered') },
         { name: 'Failed', color: 'bad', values: of('failed') },
@@ -169,14 +170,23 @@ function DeliveryPlot({ overview }: { overview: Overview }) {
   );
 }
 
-function PlotCard({ title, overview, series }: { title: string; overview: Overview; series: Series[] }) {
+function PlotCard({
+  title,
+  overview,
+  ...plot
+}: {
+  title: string;
+  overview: Overview;
+  series: Series[];
+  stacked?: boolean;
+}) {
   return (
     <section class="card" aria-label={title}>
       <div class="card-head">
         <h2>{title}</h2>
       </div>
       <div class="card-body">
-        <Plot label={title} at={overview.buckets.map(({ at }) => at)} series={series} />
+        <Plot label={title} at={overview.buckets.map(({ at }) => at)} {...plot} />
       </div>
     </section>
   );

@@ -13,18 +13,19 @@ interface Props {
   /** start of each value, oldest first */
   at: string[];
   series: Series[];
+  /** each series stands on those before it, so that none hides another */
+  stacked?: boolean;
 }
 
 const HEIGHT = 200;
 const CLOCK = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' });
 
 /** Lines over time. Loads the library on first use. */
-export function Plot({ label, at, series }: Props) {
+export function Plot({ label, at, series: given, stacked = false }: Props) {
+  const series = stacked ? stack(given) : given;
   const ref = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>();
-  const shown = series
-    .map(({ name, values }) => `${name}: ${values.reduce((sum, value) => sum + value, 0)}`)
-    .join(', ');
+  const shown = given.map(({ name, values }) => `${name}: ${values.reduce((sum, value) => sum + value, 0)}`).join(', ');
   const data = () =>
     [at.map((one) => new Date(one).getTime() / 1000), ...series.map(({ values }) => values)] as uPlot.AlignedData;
   const latest = useRef(data);
@@ -64,7 +65,7 @@ export function Plot({ label, at, series }: Props) {
     <figure class="stack-s">
       <div class="plot" ref={ref} role="img" aria-label={`${label}. ${shown}`} />
       <figcaption class="legend">
-        {series.map(({ name, color }) => (
+        {given.map(({ name, color }) => (
           <span key={name}>
             <i class={`swatch-${color}`} />
             {name}
@@ -73,6 +74,16 @@ export function Plot({ label, at, series }: Props) {
       </figcaption>
     </figure>
   );
+}
+
+/** Sums of each series and those before it; the highest is drawn first. */
+function stack(series: Series[]): Series[] {
+  const sums: Series[] = [];
+  for (const each of series) {
+    const below = sums.at(-1)?.values;
+    sums.push({ ...each, values: each.values.map((value, index) => value + (below?.[index] ?? 0)) });
+  }
+  return sums.reverse();
 }
 
 function options(width: number, series: Series[]): uPlot.Options {
@@ -95,6 +106,8 @@ function options(width: number, series: Series[]): uPlot.Options {
       {
         ...axis,
         grid: { show: false },
+        // a label in 12-hour form is 57 pixels wide
+        space: 80,
         values: (_plot, splits) => splits.map((value) => CLOCK.format(new Date(value * 1000))),
       },
       {
