@@ -10,6 +10,7 @@ import type { Database } from './driver/client.ts';
 import { clientClass, type Patience } from './driver/pg-client.ts';
 import { transactionsOn } from './driver/transactions.ts';
 import { checkEncoding } from './driver/unusable.ts';
+import { checkVersion, recordVersion } from './driver/versions.ts';
 import { alignPositions } from './queries/event-feed.ts';
 import * as schema from './schema/index.ts';
 
@@ -57,8 +58,8 @@ export function openDatabase(
 
 /**
  * Brings the schema up to date. Safe to call from several processes at once: one migrates, the others wait for it. Throws
- * UnusableDatabase for one with an encoding or LC_CTYPE that is not UTF-8, and for one of a version before 0.1.0 that is not
- * the last of these, or was changed.
+ * UnusableDatabase for one with an encoding or LC_CTYPE that is not UTF-8, for one that needs a later program, and for one of a
+ * version before 0.1.0 that is not the last of these, or was changed.
  */
 export async function migrate(database: Database): Promise<void> {
   const client = await database.pool.connect();
@@ -66,9 +67,11 @@ export async function migrate(database: Database): Promise<void> {
     await client.query('SET statement_timeout = 0');
     await checkEncoding(client);
     await client.query('SELECT pg_advisory_lock($1)', [MIGRATION_LOCK]);
+    await checkVersion(client, MIGRATIONS);
     await adoptUnreleased(client, MIGRATIONS);
     const db = drizzle({ client, schema });
     await applyMigrations(db, { migrationsFolder: MIGRATIONS });
+    await recordVersion(client);
     await alignPositions(db, EVENT_TYPES);
   } finally {
     // closing the connection releases the lock, resets the setting and rolls back what has failed

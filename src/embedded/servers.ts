@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { type Env, loadEncryptionKeys, type StartConfig } from '../config/config.ts';
+import { isUnusable } from '../db/driver/unusable.ts';
 import { migrate, openDatabase } from '../db/open.ts';
 import { describeError, type ErrorDescription } from '../runtime/logger.ts';
 import { createPayloadCodec } from '../temporal/codec.ts';
@@ -117,6 +118,7 @@ export async function migrateDatabase(url: string): Promise<void> {
   try {
     await migrate(database);
   } catch (error) {
+    if (isUnusable(error)) throw new StartFailure(error.message);
     const { message, code } = innermost(describeError(error));
     throw new StartFailure(
       `The database could not be migrated: ${message || 'no reason given'}${code ? ` (${code})` : ''}.`,

@@ -1,12 +1,13 @@
 import { type Config, ConfigError, type Env, loadConfig } from '../config/config.ts';
+import { isUnusable } from '../db/driver/unusable.ts';
 import { answerChecks } from '../runtime/alive.ts';
 import { createLogger, type Logger } from '../runtime/logger.ts';
 import { receiveSettings } from '../runtime/settings-message.ts';
 import { VERSION } from '../runtime/version.ts';
 
 /**
- * Runs `main` with the settings of this process. A wrong setting ends the process with code 1 and one line that names it;
- * any other rejection is logged as fatal.
+ * Runs `main` with the settings of this process. A wrong setting, or a database that cannot be used, ends the process with
+ * code 1 and one line that says what to do; any other rejection is logged as fatal.
  */
 export async function startProcess(
   name: string,
@@ -22,7 +23,7 @@ export async function startProcess(
     logger.info({ version: VERSION }, 'process starting');
     await main(config, logger);
   } catch (err) {
-    if (err instanceof ConfigError) process.stderr.write(`${err.message}\n`);
+    if (err instanceof ConfigError || isUnusable(err)) process.stderr.write(`${err.message}\n`);
     else if (logger) logger.fatal({ err }, 'process failed');
     else throw err;
     process.exit(1);

@@ -6,7 +6,7 @@ export class UnusableDatabase extends Error {
 }
 
 /** Whether an error is UnusableDatabase: further attempts throw it, too, until the operator has done what it says. */
-export const isUnusable = (error: unknown): boolean => error instanceof UnusableDatabase;
+export const isUnusable = (error: unknown): error is UnusableDatabase => error instanceof UnusableDatabase;
 
 /** @throws UnusableDatabase where the database cannot store all text, or knows the letters of ASCII only */
 export async function checkEncoding(client: PoolClient): Promise<void> {
