@@ -98,11 +98,11 @@ const TABLE: Record<string, Room> = {
       ...['@temporalio/client', 'pg', 'prom-client', 'drizzle-orm'],
     ],
   },
-  embedded: { ours: ['config', 'db', 'temporal', 'workflows/names', ...LEAVES], packages: ['pg'] },
+  embedded: { ours: ['config', 'db', 'temporal', 'workflows/names', ...LEAVES], packages: ['pg', 'tar-stream'] },
 };
 
 /** The entry files construct everything; nothing imports them. */
-const ENTRIES = ['start.ts', 'server.ts', 'worker.ts', 'rotate-key.ts', 'drizzle.config.ts'];
+const ENTRIES = ['start.ts', 'server.ts', 'worker.ts', 'rotate-key.ts', 'backup.ts', 'restore.ts', 'drizzle.config.ts'];
 /** What they construct with: it imports everything, and only they import it. */
 const WIRING = 'wiring';
 

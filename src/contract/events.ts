@@ -27,6 +27,7 @@ export const EVENT_TYPES = [
   'account.initial_sync.running',
   'account.initial_sync.completed',
   'account.initial_sync.failed',
+  'account.restored',
 ] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
 
@@ -47,6 +48,11 @@ export const AccountStatusData = Type.Object({
   status_detail: Type.String(),
 });
 export const InitialSyncData = Type.Object({ initial_sync: InitialSync });
+export const RestoredData = Type.Object({
+  epoch: Type.Integer({ description: '`epoch` of this event and all later ones' }),
+  set_back_to: DateTime('the store was set back to about this time: what it had learned since is lost'),
+  restored_at: DateTime(),
+});
 
 /** The schema of `data` for each event type. */
 export const EVENT_DATA = {
@@ -70,6 +76,7 @@ export const EVENT_DATA = {
   'account.initial_sync.running': InitialSyncData,
   'account.initial_sync.completed': InitialSyncData,
   'account.initial_sync.failed': InitialSyncData,
+  'account.restored': RestoredData,
 } as const;
 
 /** The body of every request to a webhook endpoint ; `sequence` counts per account without gaps. */
@@ -81,7 +88,16 @@ export const EventEnvelope = Type.Object(
     created_at: DateTime(),
     account_id: Type.String(),
     endpoint_id: Type.String({ description: '`we_…` of the endpoint that receives this request' }),
-    sequence: Type.Integer({ description: 'counts per account without gaps; 0: a test event' }),
+    sequence: Type.Integer({
+      description: 'counts per account without gaps, except that `account.restored` jumps ahead; 0: a test event',
+    }),
+    epoch: Type.Optional(
+      Type.Integer({
+        description:
+          'when the installation was last restored from a backup, in ms since 1970; absent in events from before a restore. ' +
+          'Each restore has a greater one',
+      }),
+    ),
     test: Type.Optional(Type.Literal(true, { description: 'present in test events only' })),
     data: Type.Unsafe<Record<string, unknown>>({ type: 'object', description: 'depends on `type`' }),
   },
@@ -106,6 +122,8 @@ export interface StoredEvent {
   createdAt: Date;
   accountId: string;
   sequence: number;
+  /** null: the installation had never been restored */
+  epoch: number | null;
   /** JSON text, made once when the event was recorded */
   data: string;
   /** a sample that tests an endpoint */
@@ -125,6 +143,7 @@ export function envelopeText(event: StoredEvent, endpointId: string | null): str
     account_id: event.accountId,
     endpoint_id: endpointId,
     sequence: event.sequence,
+    ...(event.epoch === null ? {} : { epoch: event.epoch }),
     ...(event.test ? { test: true } : {}),
   });
   return `${head.slice(0, -1)},"data":${event.data}}`;

@@ -183,6 +183,7 @@ const SAMPLES: Record<EventType, (accountId: string, date: string) => object> = 
   'account.initial_sync.running': (_, date) => ({ initial_sync: initialSync('running', date) }),
   'account.initial_sync.completed': (_, date) => ({ initial_sync: initialSync('completed', date) }),
   'account.initial_sync.failed': (_, date) => ({ initial_sync: initialSync('failed', date) }),
+  'account.restored': (_, date) => ({ epoch: Date.parse(date), set_back_to: date, restored_at: date }),
 };
 
 /** Returns `data` of a test event of that type. */

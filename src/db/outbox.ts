@@ -7,6 +7,9 @@ import { statement } from './driver/statement.ts';
 import { deliveries, events as eventsTable, pendingDeliveries } from './schema/index.ts';
 import type { Writer } from './driver/writes.ts';
 
+/** The row of `installation` with the time of the last restore, ms since 1970: see src/db/coordination/restored.ts. */
+export const EPOCH = 'epoch';
+
 /** Channel of LISTEN/NOTIFY that wakes the relay. */
 export const DELIVERIES_CHANNEL = 'deliveries';
 
@@ -44,6 +47,8 @@ export interface Sequence {
   count: number;
   /** the number of the last of these events */
   last: number;
+  /** when the installation was last restored; null: never */
+  epoch: number | null;
   /** the clock of the database, which grows with the sequence in all processes */
   now: Date;
   endpoints: Target[];
@@ -63,7 +68,8 @@ export async function writeEvents(sequence: Sequence, events: NewEvent[], writes
     const number = sequence.last - events.length + 1 + index;
     const { type, objectId, createdAt } = event;
     const data = JSON.stringify(event.data);
-    eventRows.push({ id: eventId, accountId, type, sequence: number, objectId, data, createdAt });
+    const { epoch } = sequence;
+    eventRows.push({ id: eventId, accountId, type, sequence: number, epoch, objectId, data, createdAt });
     for (const endpoint of endpoints) {
       if (!endpoint.types.includes(event.type)) continue;
       const deliveryId = newId('delivery');
@@ -107,14 +113,15 @@ const advance = statement('take_sequence', (accountId: string, events: EventType
       select id, url, enabled, trigger_events from webhook_endpoints
       where trigger_events && ${types}::text[] and (account_ids = '{}' or account_ids @> array[${accountId}::text])
     )
-    select event_sequence as last, clock_timestamp() as now, (
+    select event_sequence as last, clock_timestamp() as now,
+      (select value from installation where name = ${EPOCH}) as epoch, (
       select json_agg(json_build_object('id', id, 'url', url, 'enabled', enabled, 'types', trigger_events) order by id)
       from target
     ) as endpoints,
       case when exists (select from target where enabled) then pg_notify(${DELIVERIES_CHANNEL}, '')::text end,
       null::json as read
     from account
-    union all select null, null, null, null, value from (${read}) r (value)`;
+    union all select null, null, null, null, null, value from (${read}) r (value)`;
 });
 
 /**
@@ -128,16 +135,19 @@ export async function takeSequence(
   events: EventType[],
   read: SQL = sql`select null::json where false`,
 ): Promise<Sequence> {
-  type Row = { last: string; now: string; endpoints: Target[] | null; read: null } | { last: null; read: unknown };
+  type Row =
+    | { last: string; now: string; epoch: string | null; endpoints: Target[] | null; read: null }
+    | { last: null; read: unknown };
   const { rows } = await tx.execute<Row>(advance(accountId, events, read));
   const row = rows.find(({ last }) => last !== null);
   if (!row || row.last === null) throw new Error(`no account ${accountId}`);
-  const { last, now, endpoints } = row;
+  const { last, now, epoch, endpoints } = row;
   const values = rows.flatMap((each) => (each.last === null ? [each.read] : []));
   return {
     accountId,
     count: events.length,
     last: Number(last),
+    epoch: epoch === null ? null : Number(epoch),
     now: new Date(now),
     endpoints: endpoints ?? [],
     read: values,

@@ -92,8 +92,19 @@ export async function embedPostgres(options: PostgresOptions): Promise<EmbeddedP
   };
 }
 
+/** Where the cluster of a data folder is, and the user that it must belong to; undefined: the user of this process. */
+export async function clusterOf(
+  options: Pick<PostgresOptions, 'dir' | 'printLine'>,
+): Promise<{ path: string; runAs: RunAs | undefined }> {
+  const { runAs } = await findPostgres();
+  return { path: join(await chooseHome(options, runAs), 'postgres'), runAs };
+}
+
 /** `dir` itself, or, when the user of Postgres cannot access it, a system folder named after it. */
-async function chooseHome({ dir, printLine }: PostgresOptions, runAs: RunAs | undefined): Promise<string> {
+async function chooseHome(
+  { dir, printLine }: Pick<PostgresOptions, 'dir' | 'printLine'>,
+  runAs: RunAs | undefined,
+): Promise<string> {
   if (runAs === undefined) return dir;
   if (canEnter(dir, runAs)) return dir;
   const idFile = join(dir, 'instance-id');

@@ -59,11 +59,15 @@ function connectionsFor({ workers, servers }: StartConfig): number {
 }
 
 /** Starts Postgres; resolves to its URL. */
-function startPostgres(start: ServerStart): Promise<string> {
+export function startPostgres(start: Pick<ServerStart, 'settings' | 'supervisor' | 'report'>): Promise<string> {
   return retryWhenPortTaken(() => startPostgresOnce(start));
 }
 
-async function startPostgresOnce({ settings, supervisor, report }: ServerStart): Promise<string> {
+async function startPostgresOnce({
+  settings,
+  supervisor,
+  report,
+}: Pick<ServerStart, 'settings' | 'supervisor' | 'report'>): Promise<string> {
   const { url, part } = await report.during('Preparing Postgres', async () =>
     embedPostgres({
       dir: settings.dataDir,

@@ -13,7 +13,7 @@ import type { Writer } from '../db/driver/writes.ts';
  * The only file that writes `sends.state`; each transition is one function.
  *
  * state       what it means                                          next
- * queued      nothing has left yet                                   submitting, failed
+ * queued      nothing has left yet                                   submitting, failed, sent (before a restore)
  * submitting  committed before the first byte of the message leaves  sent, queued (nothing was accepted), unknown
  * sent        the SMTP server accepted it                            final
  * unknown     it may have been accepted: never sent again            sent (its copy was found)
@@ -139,6 +139,24 @@ export function markSent(db: Queryable, id: string, result: SendResult): Promise
 /** submitting | unknown → sent: its copy was found in Sent. */
 export function markFoundInSent(db: Queryable, id: string, result: SendResult): Promise<boolean> {
   return move(db, id, { from: ['submitting', 'unknown'], to: 'sent' }, { result });
+}
+
+/**
+ * queued → sent: it was sent before the store was set back, and Sent has its copy. Where that copy is stored already, its email
+ * remains as it is, and the result names it. Runs in a transaction of the account's holder.
+ */
+export async function markSentBefore(
+  tx: Queryable,
+  { id, accountId }: Pick<SendRow, 'id' | 'accountId'>,
+  { result, ...composed }: Composed,
+): Promise<SendResult | undefined> {
+  const { rows } = await tx.execute<{ id: string }>(sql`
+    select id from emails where account_id = ${accountId} and message_id = ${composed.messageId} order by id limit 1`);
+  const [stored] = rows;
+  const found = { ...result, ...(stored ? { emailId: stored.id } : {}) };
+  const isMarked = await move(tx, id, { from: ['queued'], to: 'sent' }, { ...composed, result: found });
+  if (isMarked && stored) await tx.update(sends).set({ copyIngestedAt: new Date() }).where(eq(sends.id, id));
+  return isMarked ? found : undefined;
 }
 
 /** submitting → unknown: the SMTP server may have accepted it. */

@@ -16,6 +16,7 @@ import type { Secrets } from '../security/secrets.ts';
 import { ObjectDamaged } from '../storage/encrypted.ts';
 import { type Storage, StorageMissing } from '../storage/storage.ts';
 import { loadDraft, storedSource } from '../outgoing/draft-state.ts';
+import { messagePartOf } from '../outgoing/keyed-id.ts';
 import { loadInput, type OutgoingInput } from '../outgoing/outgoing-input.ts';
 import type { SendRow } from '../outgoing/send-state.ts';
 
@@ -30,9 +31,9 @@ export interface ComposeDeps {
   secrets: Secrets;
 }
 
-/** The Message-ID of a send, identical for each of its attempts. */
-function ownMessageId({ secrets }: ComposeDeps, fromAddress: string, sendId: string): string {
-  return messageIdOf(fromAddress, secrets.digest(`Message-ID of ${sendId}`).subarray(0, 16));
+/** The Message-ID of a send, identical for each of its attempts. `part`: see src/outgoing/keyed-id.ts. */
+export function ownMessageId({ secrets }: Pick<ComposeDeps, 'secrets'>, fromAddress: string, part: string): string {
+  return messageIdOf(fromAddress, secrets.digest(`Message-ID of ${part}`).subarray(0, 16));
 }
 
 /** A send with the settings of its account. */
@@ -117,7 +118,7 @@ async function draftSource(deps: ComposeDeps, send: SendRow, draftId: string): P
     key: stored.key,
     draftEmailId: draft.emailId,
     async compose(owner) {
-      const messageId = send.messageId ?? draft.messageId ?? ownMessageId(deps, owner.email, send.id);
+      const messageId = send.messageId ?? draft.messageId ?? ownMessageId(deps, owner.email, messagePartOf(send.id));
       const source = await loadDraftSource(deps.storage, stored.key);
       const forms = await composeDraft(deps, source, { owner, messageId, date: new Date() }, trackingOf(send));
       if (forms.envelope.to.length === 0) throw new ApiError('invalid_parameters', 'to: the draft has no recipients');
@@ -135,7 +136,7 @@ function inputSource(deps: ComposeDeps, send: SendRow): Source {
     async compose(owner) {
       const outgoing = await loadInput(deps.storage, key);
       const { from, bcc = [] } = outgoing.input;
-      const messageId = send.messageId ?? ownMessageId(deps, from?.email ?? owner.email, send.id);
+      const messageId = send.messageId ?? ownMessageId(deps, from?.email ?? owner.email, messagePartOf(send.id));
       const message = messageOf(outgoing, { owner, messageId, date: new Date() });
       return { forms: await inBothForms(deps, message, trackingOf(send)), messageId, bcc: bcc.map(attendeeOf) };
     },

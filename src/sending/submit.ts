@@ -12,6 +12,7 @@ import { type ComposeDeps, composeSend, type LoadedSend, type OutgoingForm } fro
 import { markDraftSent } from '../outgoing/draft-state.ts';
 import { assertDraftExists } from './drafts.ts';
 import { isInSent } from './file-sent-copy.ts';
+import { type LostSendDeps, sentBeforeRestore } from './lost-sends.ts';
 import {
   type Composed,
   isCopyIngested,
@@ -19,12 +20,13 @@ import {
   markFoundInSent,
   markOutcomeUnknown,
   markSent,
+  markSentBefore,
   markSubmitting,
   requeue,
   type SendRow,
 } from '../outgoing/send-state.ts';
 
-export interface SubmitDeps extends MailboxDeps, ComposeDeps {
+export interface SubmitDeps extends MailboxDeps, ComposeDeps, LostSendDeps {
   submitter: Submitter;
 }
 
@@ -64,6 +66,8 @@ export async function sendOnce(deps: SubmitDeps, loaded: LoadedSend): Promise<Se
 async function sendQueued(deps: SubmitDeps, loaded: LoadedSend): Promise<SendOutcome> {
   const attempt = await prepare(deps, loaded);
   const { send } = attempt;
+  const sentBefore = await findSentBefore(deps, attempt);
+  if (sentBefore) return { send: sentBefore, firstCopy: null };
   let submitted: Submitted;
   try {
     submitted = await submit(deps, attempt);
@@ -82,6 +86,22 @@ async function sendQueued(deps: SubmitDeps, loaded: LoadedSend): Promise<SendOut
   const result = { ...send.result, rejected: submitted.rejected };
   await retryCommit(() => recordSent(deps, send, (tx) => markSent(tx, send.id, result)));
   return { send: { ...send, state: 'sent', result }, firstCopy: attempt.sentCopy };
+}
+
+/** The send, if it was made before the store was set back. */
+async function findSentBefore(deps: SubmitDeps, attempt: Attempt): Promise<SendRow | undefined> {
+  const { send, composed } = attempt;
+  const messageId = await sentBeforeRestore(deps, send, composed.messageId);
+  if (messageId === undefined) return undefined;
+  const { id, accountId, draftId } = send;
+  const result = await inLease(deps.db, { accountId, watchEpoch: null }, async (tx) => {
+    const marked = await markSentBefore(tx, { id, accountId }, { ...composed, messageId });
+    if (marked && draftId) await markDraftSent(tx, draftId);
+    return marked;
+  });
+  if (result) return { ...send, messageId, state: 'sent', result };
+  // the caller gave up, or another attempt was faster
+  throw new MailError('provider_error', 'smtp', 'the message was not sent');
 }
 
 interface Attempt extends LoadedSend {

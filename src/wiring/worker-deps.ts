@@ -12,6 +12,7 @@ import {
   requestRoom,
 } from '../db/coordination/lease.ts';
 import { takeLogin } from '../db/coordination/login-budget.ts';
+import { lastRestoredAt } from '../db/coordination/restored.ts';
 import type { Db } from '../db/driver/client.ts';
 import { listenTo } from '../db/driver/listen.ts';
 import { createSessionPool } from '../imap/pool.ts';
@@ -81,6 +82,7 @@ export function openWorkerDeps(config: Config, logger: Logger, surroundings: Sur
   const activities = createActivities({
     ...others,
     db,
+    restoredAt: readOnce(() => lastRestoredAt(db)),
     logger,
     secrets,
     auditRetentionMs: config.auditRetentionMs,
@@ -107,6 +109,12 @@ export function openWorkerDeps(config: Config, logger: Logger, surroundings: Sur
     await Promise.all([leaseListener.close(), sessions.close(), submitter.close(), parser.close()]);
   };
   return { activities, close };
+}
+
+/** What does not change while a worker runs: a restore needs all of them stopped. */
+function readOnce<T>(read: () => Promise<T>): () => Promise<T> {
+  let known: { value: T } | undefined;
+  return async () => (known ??= { value: await read() }).value;
 }
 
 function listenForLeases(url: string, leases: LeaseNotifications, keys: CachedDataKeys, logger: Logger) {

@@ -39,10 +39,9 @@ afterEach(() => test.drop());
 /** As a later version leaves it: a migration that this one lacks, and the oldest program that can use the database. */
 async function migratedByLater(oldestProgram: number): Promise<void> {
   await test.database.pool.query('ALTER TABLE accounts ADD COLUMN later text');
-  await test.database.pool.query(
-    `INSERT INTO drizzle.__drizzle_migrations (hash, created_at) VALUES ('later', $1)`,
-    [LAST + 1000],
-  );
+  await test.database.pool.query(`INSERT INTO drizzle.__drizzle_migrations (hash, created_at) VALUES ('later', $1)`, [
+    LAST + 1000,
+  ]);
   await test.database.pool.query(`UPDATE installation SET value = $1 WHERE name = 'oldest_program'`, [
     `${oldestProgram} 7.8.9`,
   ]);
@@ -71,7 +70,7 @@ it('a later version that only added leaves a database that this one works with, 
   expect(await oldestProgram()).toEqual(record);
 });
 
-it('a table of another program is not taken for one of this product', async () => {
+it('a table of another program is not treated as one of this product', async () => {
   await test.database.pool.query('DROP SCHEMA drizzle CASCADE');
   const migrating = migrate(test.database);
   await expect(migrating).rejects.toThrow(UnusableDatabase);
@@ -81,18 +80,22 @@ it('a table of another program is not taken for one of this product', async () =
 describe('a database that needs a later version', () => {
   beforeEach(() => migratedByLater(LAST + 1000));
 
-  it.each(['server', 'worker', 'start'] as const)('is refused by %s with one line, and is left as it was', async (name) => {
-    const before = await oldestProgram();
-    const { code, output } = await end(name);
-    expect(code).toBe(1);
-    const lines = output.split('\n').filter((line) => line !== '' && !line.startsWith('{'));
-    expect(lines.at(-1)).toBe(
-      `This database was migrated by version 7.8.9, and this program is version ${VERSION}, which is too old for it: ` +
-        'start 7.8.9 or a later one, or restore the backup that was made before the upgrade.',
-    );
-    expect(output).not.toContain('process failed');
-    expect(await oldestProgram()).toEqual(before);
-  }, 60_000);
+  it.each(['server', 'worker', 'start'] as const)(
+    'is refused by %s with one line, and is left as it was',
+    async (name) => {
+      const before = await oldestProgram();
+      const { code, output } = await end(name);
+      expect(code).toBe(1);
+      const lines = output.split('\n').filter((line) => line !== '' && !line.startsWith('{'));
+      expect(lines.at(-1)).toBe(
+        `This database was migrated by version 7.8.9, and this program is version ${VERSION}, which is too old for it: ` +
+          'start 7.8.9 or a later one, or restore the backup that was made before the upgrade.',
+      );
+      expect(output).not.toContain('process failed');
+      expect(await oldestProgram()).toEqual(before);
+    },
+    60_000,
+  );
 });
 
 /** Runs a process of the product on the database until it exits. */

@@ -75,7 +75,7 @@ async function sendEmail(
   const { messageId, trackingId, result } = await runSend(deps, send);
   return {
     object: 'EmailSent',
-    id,
+    id: result?.emailId ?? id,
     account_id: accountId,
     message_id: messageId ?? '',
     tracking_id: trackingId,

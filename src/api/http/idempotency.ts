@@ -12,6 +12,7 @@ import {
   reserveKey,
 } from '../../db/access/idempotency.ts';
 import { newId } from '../../new-id.ts';
+import { keyedEmailId } from '../../outgoing/keyed-id.ts';
 import { SealError, type Secrets } from '../../security/secrets.ts';
 import type { Signer } from './cursor.ts';
 
@@ -65,7 +66,9 @@ export function honourIdempotencyKeys(app: FastifyInstance, deps: IdempotencyDep
     }
     const key = { apiKeyId: request.caller.apiKeyId, key: given };
     const text = fingerprintText(request);
-    const call = await reserveKey(db, key, signer.sign(PURPOSE, text), reserves ? request.reservedId : null);
+    const fingerprint = signer.sign(PURPOSE, text);
+    if (reserves === 'email') request.reservedId = keyedEmailId(secrets, { ...key, fingerprint }, new Date());
+    const call = await reserveKey(db, key, fingerprint, reserves ? request.reservedId : null);
     if (!call) {
       request.reservedKey = key;
       return;

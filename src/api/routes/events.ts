@@ -5,7 +5,7 @@ import { EVENT_TYPES, EventList, type EventType } from '../../contract/events.ts
 import { isId } from '../../contract/ids.ts';
 import type { Caller } from '../../db/access/api-keys.ts';
 import type { Queryable } from '../../db/driver/client.ts';
-import { type FeedPlace, feedPlaceOf, readFeed } from '../../db/queries/event-feed.ts';
+import { type FeedPlace, feedPlaceOf, placeOfRestoreAfter, readFeed } from '../../db/queries/event-feed.ts';
 import { jsonArray, jsonWith } from '../../db/driver/json-text.ts';
 import { madeAt } from '../../new-id.ts';
 import { seesAccount, visibleAccounts } from '../http/access.ts';
@@ -41,7 +41,8 @@ export const eventRoutes: Routes = (app, { db }) => {
           'catch up after an outage, or to poll: pass the id of the last event that you have as `after`. Without `after` ' +
           'the list begins at the oldest event. New events only ever appear at the end; events of one account are in the ' +
           'order of `sequence`. An event appears once all earlier changes are stored, usually within milliseconds. ' +
-          '`endpoint_id` is null, and test events are omitted. Returns 400 if the event in `after` is no longer stored.',
+          '`endpoint_id` is null, and test events are omitted. Returns 400 if the event in `after` is no longer stored; after an ' +
+          'event that a restore from a backup has lost, the list begins with `account.restored`.',
         querystring: EventQuery,
         response: responses('Events, oldest first', EventList),
       },
@@ -75,6 +76,9 @@ export async function readPlace(db: Queryable, caller: Caller, eventId: string):
   const place = await feedPlaceOf(db, eventId);
   if (place && seesAccount(caller, place.accountId)) return place;
   const isOld = Date.now() - madeAt(eventId).getTime() > STORED_DAYS * DAY_MS;
+  // the store was set back, and does not know it
+  const restored = place || isOld ? undefined : await placeOfRestoreAfter(db, madeAt(eventId));
+  if (restored) return restored;
   if (!isOld) throw invalid('after is not the id of a stored event');
   throw invalid(
     `after is the id of an event that is more than ${STORED_DAYS} days old and no longer stored: ` +

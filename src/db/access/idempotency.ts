@@ -59,6 +59,19 @@ export async function readKey(db: Queryable, { apiKeyId, key }: IdempotencyKey):
   return { fingerprint, reservedId, response: status !== null && response ? { status, sealedBody: response } : null };
 }
 
+/** The call for which an id is reserved; undefined: none with a key. Reads the whole table, which has the calls of 24 hours. */
+export async function callOfReserved(
+  db: Queryable,
+  reservedId: string,
+): Promise<(IdempotencyKey & { fingerprint: Buffer }) | undefined> {
+  const { apiKeyId, key, fingerprint } = idempotencyKeys;
+  const [row] = await db
+    .select({ apiKeyId, key, fingerprint })
+    .from(idempotencyKeys)
+    .where(eq(idempotencyKeys.reservedId, reservedId));
+  return row;
+}
+
 /** Stores the response of the request that has a key. */
 export async function storeResponse(
   db: Queryable,

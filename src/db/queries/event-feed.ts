@@ -43,6 +43,15 @@ export async function feedPlaceOf(db: Queryable, eventId: string): Promise<FeedP
   return row && { position: row.position, accountId: row.account_id, sequence: row.sequence };
 }
 
+/** The position before the events of the first restore after a time; undefined: there was none. */
+export async function placeOfRestoreAfter(db: Queryable, time: Date): Promise<FeedPlace | undefined> {
+  const { rows } = await db.execute<{ position: string | null }>(sql`
+    select min(position) as position from events
+    where type = ${'account.restored' satisfies EventType} and created_at > ${time.toISOString()}::timestamptz`);
+  const position = rows[0]?.position;
+  return typeof position === 'string' ? { position, accountId: '', sequence: '0' } : undefined;
+}
+
 /** The position before every later event. */
 export async function feedEnd(db: Queryable): Promise<FeedPlace> {
   const { rows } = await db.execute<{ position: string }>(sql`select ${HORIZON} as position`);
@@ -54,6 +63,7 @@ interface FeedRow extends Record<string, unknown> {
   type: EventType;
   account_id: string;
   sequence: string;
+  epoch: string | null;
   created_at: string;
   data: string;
 }
@@ -75,7 +85,7 @@ export async function readFeed(
       ) found
       order by position, account_id, sequence limit ${limit + 1}
     )
-    select e.id, e.type, e.account_id, e.sequence, e.created_at, e.data from page join events e on e.id = page.id
+    select e.id, e.type, e.account_id, e.sequence, e.epoch, e.created_at, e.data from page join events e on e.id = page.id
     order by page.position, page.account_id, page.sequence`);
   const page = rows.slice(0, limit);
   return { data: page.map(toText), lastId: page.at(-1)?.id, hasMore: rows.length > limit };
@@ -104,6 +114,7 @@ const toText = (row: FeedRow): JsonOf<ListedEvent> =>
       createdAt: new Date(row.created_at),
       accountId: row.account_id,
       sequence: Number(row.sequence),
+      epoch: row.epoch === null ? null : Number(row.epoch),
       data: row.data,
     },
     null,

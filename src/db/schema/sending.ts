@@ -85,6 +85,8 @@ export interface SendResult {
   rejected: string[];
   /** the Bcc of the message, which is missing in a copy that the provider files itself */
   bcc?: Attendee[];
+  /** the stored email that is its copy, where that has another id: it was sent before the store was set back */
+  emailId?: string;
 }
 
 /** A message whose opens and clicks are reported. */

@@ -59,6 +59,8 @@ export const events = pgTable(
     type: text().notNull(),
     /** per account, without gaps; 0 for a test event */
     sequence: bigint({ mode: 'number' }).notNull(),
+    /** when the installation was last restored, ms since 1970, see src/db/coordination/restored.ts; null: never */
+    epoch: bigint({ mode: 'number' }),
     /** id of the email, folder or account that it is about; a test event's own id, so that no other event waits for it */
     objectId: text('object_id').notNull(),
     /** `data` of the envelope as JSON text, made once */

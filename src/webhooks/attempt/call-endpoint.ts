@@ -55,8 +55,10 @@ export async function callEndpoint(poster: Pick<Poster, 'post'>, call: EndpointC
     const error = 'the stored secret of the endpoint cannot be read';
     return { httpStatus: null, responseBody: null, retryAfter: undefined, error, errorKind: 'secret', durationMs: 0 };
   }
-  const { id: deliveryId, eventId, eventType: type, accountId, sequence, eventCreatedAt: createdAt, test } = delivery;
-  const body = Buffer.from(envelopeText({ id: eventId, type, createdAt, accountId, sequence, data, test }, target.id));
+  const { id: deliveryId, eventId, eventType: type, accountId, eventCreatedAt: createdAt } = delivery;
+  const { sequence, epoch, test } = delivery;
+  const event = { id: eventId, type, createdAt, accountId, sequence, epoch, data, test };
+  const body = Buffer.from(envelopeText(event, target.id));
   const { url, secret, previousSecret } = target;
   const headers = callHeaders(target.headers, { eventId, type, deliveryId, body, at, secret, previousSecret });
   return poster.post({ url, headers, body, timeoutMs, signal });

@@ -17,6 +17,8 @@ export interface DueDelivery {
   eventId: string;
   objectId: string;
   sequence: number;
+  /** of the event, see envelopeText */
+  epoch: number | null;
   eventCreatedAt: Date;
   test: boolean;
   status: DeliveryStatus;
@@ -93,7 +95,7 @@ export async function loadDueDeliveries(
       case when p.waits_for = 'retry' then ${MS_UNTIL(sql`p.due_at`)} end as due_in_ms, coalesce(p.workflow_id, d.workflow_id)
         as workflow_id, d.run_id, greatest(p.runs, d.runs) as runs, d.schedule_from,
       coalesce(p.line = ${LINES.manual}, false) as forced, p.replay_id is not null as is_replay, d.test, d.sequence,
-      e.created_at as event_created_at,
+      e.created_at as event_created_at, e.epoch,
       exists (
         select 1 from pending_deliveries f
         where f.endpoint_id = p.endpoint_id and f.object_id = p.object_id and f.sequence < p.sequence
@@ -176,6 +178,7 @@ interface DueRow extends Record<string, unknown> {
   is_withdrawn: boolean;
   test: boolean;
   sequence: string;
+  epoch: string | null;
   event_created_at: string;
   data: string | null;
 }
@@ -189,6 +192,7 @@ const toDue = (row: DueRow): DueDelivery => ({
   eventId: row.event_id,
   objectId: row.object_id,
   sequence: Number(row.sequence),
+  epoch: row.epoch === null ? null : Number(row.epoch),
   eventCreatedAt: new Date(row.event_created_at),
   status: row.status,
   dueInMs: row.due_in_ms,

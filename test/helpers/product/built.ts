@@ -6,7 +6,7 @@ import { projectRoot } from '../../../src/runtime/project-root.ts';
 /** The output of `npm run build`. `npm test` builds before it starts tests that import this. */
 
 /** The program of a process of the product. */
-export function builtEntry(name: 'server' | 'start' | 'worker'): string {
+export function builtEntry(name: 'backup' | 'restore' | 'server' | 'start' | 'worker'): string {
   return join(projectRoot(), 'dist', `${name}.js`);
 }
 

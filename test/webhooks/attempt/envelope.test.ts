@@ -7,6 +7,7 @@ const event = {
   createdAt: new Date('2026-03-04T05:06:07.080Z'),
   accountId: 'acc_1',
   sequence: 42,
+  epoch: null,
   data: '{"email":{"subject":"\\u0000 \\ud83d \\"}{"}}',
 };
 
@@ -24,6 +25,11 @@ describe('the body of a call', () => {
       sequence: 42,
       data: JSON.parse(event.data),
     });
+  });
+
+  it('has the epoch of an event from after a restore, and no such member before', () => {
+    expect(JSON.parse(envelopeText({ ...event, epoch: 1764000000000 }, null))).toMatchObject({ epoch: 1764000000000 });
+    expect(envelopeText(event, null)).not.toContain('epoch');
   });
 
   it('has the same bytes every time', () => {

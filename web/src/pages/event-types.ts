@@ -20,6 +20,7 @@ export const EVENT_TYPES = [
   'account.initial_sync.running',
   'account.initial_sync.completed',
   'account.initial_sync.failed',
+  'account.restored',
 ] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
 

@@ -1,0 +1,31 @@
+/*
+ * `npm run backup -- FILE`: writes what `npm start` stores to one file, while it runs or not. The encryption key is not in it.
+ */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { makeBackup } from './src/embedded/backup/backup.ts';
+import { onDataDir } from './src/embedded/backup/data-command.ts';
+import { dataConfig, OWN_POSTGRES, runDataCommand } from './src/embedded/backup/data-config.ts';
+import { StartFailure } from './src/embedded/failure.ts';
+import { createSecrets } from './src/security/secrets.ts';
+import { codecKeys } from './src/temporal/connect.ts';
+
+await runDataCommand('Usage: npm run backup -- FILE', process.env, async ({ args, env, report }) => {
+  const [file] = args;
+  if (file === undefined || args.length !== 1) return false;
+  const { settings, config, runningUrl, keyFile } = dataConfig(env);
+  const { keyId } = createSecrets(codecKeys(config));
+  if (!settings.embedPostgres) throw OWN_POSTGRES('back it up with pg_dump');
+  const { dataDir, storageUrl } = config;
+  if (!existsSync(join(dataDir, 'postgres-password'))) throw new StartFailure(`${dataDir} holds nothing to back up.`);
+  const source = { dataDir, storageUrl, encryptionKeyId: keyId };
+  const make = (databaseUrl: string) => report.during('Backing up', () => makeBackup(file, { ...source, databaseUrl }));
+  if (runningUrl !== undefined) await make(runningUrl);
+  else await onDataDir(settings, report, async ({ startPostgres }) => make(await startPostgres()));
+  const bucket = storageUrl.startsWith('file:') ? '' : `\nMail and attachments are in ${storageUrl}: copy that too.`;
+  report.line(
+    `${file} is complete. It opens only with the encryption key ${keyId} (${keyFile}), which is not in it: ` +
+      `store that apart from it.${bucket}`,
+  );
+  return true;
+});

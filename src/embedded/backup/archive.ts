@@ -1,0 +1,152 @@
+import { createReadStream, createWriteStream } from 'node:fs';
+import { mkdir, open, readdir, rm, stat } from 'node:fs/promises';
+import { dirname, join, normalize, sep } from 'node:path';
+import { Readable, type Writable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { createGunzip, createGzip } from 'node:zlib';
+import { extract, pack } from 'tar-stream';
+import { StartFailure } from '../failure.ts';
+
+/** A gzipped tar file that is being written. */
+export interface ArchiveWriter {
+  text(name: string, content: string): Promise<void>;
+  /**
+   * Everything below a folder, but what `skips` (paths from the folder) names. Files that vanish are left out; one that changes while
+   * it is read has the size that it had first.
+   */
+  folder(name: string, path: string, skips?: (path: string) => boolean): Promise<void>;
+  /** One file; false when it does not exist. */
+  file(name: string, path: string): Promise<boolean>;
+}
+
+/** Writes an archive to a new file that only this user can read. @throws StartFailure when the file exists or cannot be made */
+export async function writeArchive(path: string, write: (archive: ArchiveWriter) => Promise<void>): Promise<void> {
+  const file = await open(path, 'wx', 0o600).catch((error: NodeJS.ErrnoException) => {
+    const reason = error.code === 'EEXIST' ? 'exists already' : `cannot be written (${error.code ?? 'unknown error'})`;
+    throw new StartFailure(`${path} ${reason}: name another file.`);
+  });
+  const tar = pack();
+  // mail compresses at the fastest level almost as well
+  const written = pipeline(tar, createGzip({ level: 1 }), file.createWriteStream({ flush: true }));
+  const work = write({
+    text: (name, content) => add(tar, name, Readable.from([Buffer.from(content)]), Buffer.byteLength(content)),
+    file: (name, source) => addFile(tar, name, source),
+    folder: (name, source, skips = () => false) => addFolder(tar, { name, source, skips }),
+  }).then(() => tar.finalize());
+  try {
+    // a full disk ends the pipeline while an entry waits for it
+    await Promise.race([work, written]);
+    await written;
+  } catch (error) {
+    tar.destroy();
+    await rm(path, { force: true });
+    const { code, message } = error as NodeJS.ErrnoException;
+    throw code === 'ENOSPC' || code === 'EDQUOT' ? new StartFailure(`${path} cannot be written: ${message}.`) : error;
+  } finally {
+    written.catch(() => {});
+    work.catch(() => {});
+  }
+}
+
+type Tar = ReturnType<typeof pack>;
+
+interface Folder {
+  name: string;
+  source: string;
+  skips(path: string): boolean;
+}
+
+async function addFolder(tar: Tar, folder: Folder, below = ''): Promise<void> {
+  const { name, source, skips } = folder;
+  const entries = await readdir(join(source, below), { withFileTypes: true }).catch(ignoreMissing);
+  if (entries === undefined) return;
+  await new Promise<void>((resolve) =>
+    tar.entry({ name: `${join(name, below)}/`, type: 'directory', mode: 0o700 }, () => resolve()),
+  );
+  for (const entry of entries) {
+    const path = join(below, entry.name);
+    if (skips(path)) continue;
+    if (entry.isDirectory()) await addFolder(tar, folder, path);
+    else if (entry.isFile()) await addFile(tar, join(name, path), join(source, path));
+  }
+}
+
+async function addFile(tar: Tar, name: string, source: string): Promise<boolean> {
+  const file = await open(source, 'r').catch(ignoreMissing);
+  if (file === undefined) return false;
+  try {
+    const { size } = await file.stat();
+    const body = size === 0 ? Readable.from([]) : file.createReadStream({ start: 0, end: size - 1, autoClose: false });
+    await add(tar, name, body, size);
+    return true;
+  } finally {
+    await file.close();
+  }
+}
+
+/** Zeros stand for what a file has lost since its size was read. */
+async function add(tar: Tar, name: string, body: Readable, size: number): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    const entry = tar.entry({ name, mode: 0o600, size }, (error) => (error ? reject(error) : resolve()));
+    pipeline(body, padTo(size), entry as unknown as Writable).catch(reject);
+  });
+}
+
+function padTo(size: number): (source: AsyncIterable<Buffer>) => AsyncGenerator<Buffer> {
+  return async function* (source) {
+    let left = size;
+    for await (const part of source) {
+      left -= part.length;
+      yield part;
+    }
+    for (; left > 0; left -= Math.min(left, 65_536)) yield Buffer.alloc(Math.min(left, 65_536));
+  };
+}
+
+/** An entry of an archive that is read: `stream` is its content, which must be read or resumed. */
+export interface ArchiveEntry {
+  name: string;
+  isFolder: boolean;
+  stream: Readable;
+}
+
+/** The entries of an archive, one after another. @throws StartFailure when it is missing, cut off or no archive */
+export async function* readArchive(path: string): AsyncGenerator<ArchiveEntry> {
+  await stat(path).catch((error: NodeJS.ErrnoException) => {
+    throw new StartFailure(`${path} cannot be read (${error.code ?? 'unknown error'}).`);
+  });
+  const tar = extract();
+  const read = pipeline(createReadStream(path), createGunzip(), tar);
+  read.catch(() => {});
+  try {
+    for await (const entry of tar) {
+      const { name, type } = entry.header;
+      yield { name, isFolder: type === 'directory', stream: entry as unknown as Readable };
+    }
+    await read;
+  } catch (error) {
+    if (!isUnreadable(error)) throw error;
+    throw new StartFailure(`${path} is damaged or not a backup (${(error as Error).message}).`);
+  }
+}
+
+/** An error of the archive itself, not of the disk that its files go to. */
+function isUnreadable(error: unknown): boolean {
+  const { code = '', message = '' } = error as NodeJS.ErrnoException;
+  return code.startsWith('Z_') || /tar|unexpected end/i.test(message);
+}
+
+/** Writes an entry of `readArchive` below a folder; its name without the first segment is the path there. */
+export async function extractEntry({ name, isFolder, stream }: ArchiveEntry, root: string): Promise<string> {
+  const relative = normalize(name.slice(name.indexOf('/') + 1));
+  if (relative.startsWith('..') || relative.startsWith(sep)) throw new StartFailure(`the backup names ${name}.`);
+  const path = join(root, relative);
+  await mkdir(isFolder ? path : dirname(path), { recursive: true, mode: 0o700 });
+  if (isFolder) stream.resume();
+  else await pipeline(stream, createWriteStream(path, { mode: 0o600, flush: true }));
+  return path;
+}
+
+function ignoreMissing(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== 'ENOENT') throw error;
+}
