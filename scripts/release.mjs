@@ -45,6 +45,8 @@ function prepare(version) {
     if (status !== 0) fail(`${command} failed. Nothing is committed; ${UNDO} restores the work tree`);
   };
   run('npm', 'version', version, '--no-git-tag-version', '--workspaces', '--include-workspace-root');
+  const chart = join(root, 'deploy', 'helm', 'Chart.yaml');
+  writeFileSync(chart, readFileSync(chart, 'utf8').replace(/^(version|appVersion): .*$/gm, `$1: ${version}`));
   run(process.execPath, join('scripts', 'record-histories.mjs'));
   run(process.execPath, join('scripts', 'docs', 'picture.mjs'));
   const day = new Date().toISOString().slice(0, 10);

@@ -14,6 +14,7 @@ const compose = parse(text, { merge: true }) as {
   services: Record<string, Service>;
   volumes: Record<string, unknown>;
   configs: Record<string, { content: string }>;
+  networks: Record<string, { internal?: boolean } | null>;
 };
 
 interface Service {
@@ -28,6 +29,11 @@ interface Service {
   configs?: { source: string }[];
   volumes?: string[];
   depends_on?: Record<string, unknown>;
+  cap_drop?: string[];
+  cap_add?: string[];
+  security_opt?: string[];
+  read_only?: boolean;
+  networks?: string[];
 }
 const services = Object.entries(compose.services);
 
@@ -48,6 +54,29 @@ describe('docker-compose.yml', () => {
     expect(healthcheck?.disable === true || (healthcheck?.test?.length ?? 0) > 1).toBe(true);
     expect(memory).toMatch(/^(\$\{\w+:-)?\d+[mg]\}?$/);
     expect(logging).toEqual({ driver: 'json-file', options: { 'max-size': '20m', 'max-file': '5' } });
+  });
+
+  it.each(services)('%s drops all rights but those that it needs', (name, service) => {
+    expect(service.cap_drop).toEqual(['ALL']);
+    expect(service.security_opt).toEqual(['no-new-privileges:true']);
+    const needed = {
+      postgres: ['CHOWN', 'DAC_OVERRIDE', 'FOWNER', 'SETGID', 'SETUID'],
+      'operator-login': ['NET_BIND_SERVICE'],
+    };
+    expect(service.cap_add).toEqual(name in needed ? needed[name as keyof typeof needed] : undefined);
+    if (service.build !== undefined) expect(service.read_only).toBe(true);
+  });
+
+  it('lets only those that use them reach Postgres and Temporal, which reach nothing outside', () => {
+    expect(compose.networks['store']).toEqual({ internal: true });
+    const inStore = services.filter(([, { networks }]) => networks?.includes('store')).map(([name]) => name);
+    expect(inStore.filter((name) => !/^(temporal|postgres|server|worker)/.test(name))).toEqual([]);
+    expect(compose.services['postgres']?.networks).toEqual(['store']);
+    expect(compose.services['temporal']?.networks).toEqual(['store']);
+    // mail servers, and what is published
+    for (const name of ['server', 'worker', 'operator-login', 'prometheus']) {
+      expect(compose.services[name]?.networks?.some((network) => network !== 'store')).toBe(true);
+    }
   });
 
   it('names only existing services, volumes and configs', () => {
