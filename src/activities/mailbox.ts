@@ -10,6 +10,7 @@ import { openInTurn } from '../imap/room.ts';
 import { type ImapSession, openSession } from '../imap/session.ts';
 import type { Logger } from '../runtime/logger.ts';
 import { MailError } from '../mail-wire/mail-error.ts';
+import type { Admission } from '../mailbox/admission.ts';
 import { isScanned, scanBaseline } from '../mailbox/baseline.ts';
 import type { SyncContext } from '../mailbox/context.ts';
 import { importMail } from '../mailbox/import.ts';
@@ -50,6 +51,8 @@ export interface WatchDeps {
   workerId?: string;
   /** lists each watch while it runs */
   watches?: Pick<RunningWatches, 'add'>;
+  /** lets watches begin; left out: all at once */
+  admission?: Admission;
   /** signals the account's workflow that its mailbox is connected and in sync */
   signalConnected(accountId: string): Promise<void>;
   /** milliseconds between two heartbeats; for tests */
@@ -116,6 +119,9 @@ interface Mailbox {
 }
 
 async function watchUntilEnd(deps: WatchDeps, accountId: string): Promise<void> {
+  const { cancellationSignal } = Context.current();
+  await deps.admission?.admit(cancellationSignal);
+  if (cancellationSignal.aborted) return;
   const lease = await takeLease(deps.db, accountId, deps.workerId ?? null);
   const settings = lease && (await loadSyncSettings(deps.db, accountId));
   if (!lease || !settings) throw toFailure(accountNotFound());

@@ -16,6 +16,7 @@ import { lastRestoredAt } from '../db/coordination/restored.ts';
 import type { Db } from '../db/driver/client.ts';
 import { listenTo } from '../db/driver/listen.ts';
 import { createSessionPool } from '../imap/pool.ts';
+import { createAdmission } from '../mailbox/admission.ts';
 import type { RunningWatches } from '../mailbox/running-watches.ts';
 import { createMailParser } from '../mime/parser.ts';
 import type { Logger } from '../runtime/logger.ts';
@@ -82,6 +83,7 @@ export function openWorkerDeps(config: Config, logger: Logger, surroundings: Sur
   const activities = createActivities({
     ...others,
     db,
+    admission: createAdmission(),
     restoredAt: readOnce(() => lastRestoredAt(db)),
     logger,
     secrets,

@@ -3,6 +3,7 @@ import type pg from 'pg';
 import { withDeadline } from '../../async.ts';
 import { Health } from '../../contract/installation.ts';
 import { VERSION } from '../../runtime/version.ts';
+import { type Readiness, readReadiness } from '../../db/queries/readiness.ts';
 import { errorResponses } from './error-responses.ts';
 
 export interface HealthDeps {
@@ -14,7 +15,10 @@ export interface HealthDeps {
 /** A dependency that takes longer counts as unreachable, ms. */
 const DEADLINE_MS = 2_000;
 
-/** Serves `GET /health` (this process is alive) and `GET /ready` (Postgres and Temporal respond; else 503 names which do not). */
+/**
+ * Serves `GET /health` (this process is alive) and `GET /ready` (Postgres and Temporal respond; else 503 names which do not). It also
+ * says whether a worker makes changes, and how many mailboxes are in sync: reads need neither.
+ */
 export function serveHealth(app: FastifyInstance, { pool, pingTemporal }: HealthDeps): void {
   app.get(
     '/health',
@@ -35,19 +39,28 @@ export function serveHealth(app: FastifyInstance, { pool, pingTemporal }: Health
     () => ({ status: 'ok', version: VERSION }),
   );
   app.get('/ready', { schema: { hide: true } }, async (_request, reply) => {
-    const [postgres, temporal] = await Promise.all([responds(pool.query('select 1')), responds(pingTemporal())]);
-    const ready = postgres && temporal;
+    const [stored, temporal] = await Promise.all([
+      inTime(readReadiness(pool)),
+      inTime(pingTemporal().then(() => true)),
+    ]);
+    const ready = stored !== undefined && temporal !== undefined;
     return reply.code(ready ? 200 : 503).send({
       status: ready ? 'ready' : 'not_ready',
-      postgres: postgres ? 'ok' : 'unreachable',
+      postgres: stored ? 'ok' : 'unreachable',
       temporal: temporal ? 'ok' : 'unreachable',
+      ...(stored ? shown(stored, ready) : {}),
     });
   });
 }
 
-function responds(ping: Promise<unknown>): Promise<boolean> {
-  return withDeadline(DEADLINE_MS, ping, () => new Error('no response in time')).then(
-    () => true,
-    () => false,
-  );
+function shown({ hasWorker, mailboxes, inSync }: Readiness, ready: boolean): Record<string, string> {
+  return {
+    writes: !ready ? 'unavailable' : hasWorker ? 'ok' : 'unavailable: no worker',
+    mailboxes: inSync === mailboxes ? 'in sync' : `catching up: ${inSync} of ${mailboxes} mailboxes`,
+  };
+}
+
+/** Undefined: it failed, or came too late. */
+function inTime<T>(ping: Promise<T>): Promise<T | undefined> {
+  return withDeadline(DEADLINE_MS, ping, () => new Error('no response in time')).catch(() => undefined);
 }

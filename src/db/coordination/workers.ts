@@ -3,7 +3,7 @@ import type { Db } from '../driver/client.ts';
 import { workers } from '../schema/index.ts';
 
 /** A worker that has been silent for so long counts as dead, ms. */
-const SILENT_MS = 4_000;
+export const SILENT_MS = 4_000;
 const silentSince = sql`now() - make_interval(secs => ${SILENT_MS / 1000})`;
 
 /** Announces a live worker process, and how many mailboxes it watches. */

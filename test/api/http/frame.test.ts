@@ -2,6 +2,8 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { sql } from 'drizzle-orm';
+import { announceWorker } from '../../../src/db/coordination/workers.ts';
 import { newId } from '../../../src/new-id.ts';
 import { expectDocumented } from '../../helpers/assert/documented.ts';
 import { shapeOf } from '../../helpers/assert/openapi.ts';
@@ -153,17 +155,28 @@ describe('calls', () => {
 describe('outside of /api/v1', () => {
   it('reports without a key whether it is alive and ready', async () => {
     expect((await api.app.inject({ url: '/health' })).statusCode).toBe(200);
-    expect((await api.app.inject({ url: '/ready' })).json()).toEqual({
-      status: 'ready',
-      postgres: 'ok',
-      temporal: 'ok',
+    const ready = async () => (await api.app.inject({ url: '/ready' })).json<object>();
+    const parts = { postgres: 'ok', temporal: 'ok' };
+    expect(await ready()).toEqual({
+      ...{ status: 'ready', ...parts },
+      ...{ writes: 'unavailable: no worker', mailboxes: expect.any(String) },
     });
+    const { db } = api.database;
+    await announceWorker(db, 'a-worker', 1);
+    const followed = await storeAccount(api.database);
+    await storeAccount(api.database);
+    await db.execute(sql`
+      update accounts set watched_by = 'a-worker', last_synced_at = now() + interval '1 s' where id = ${followed}`);
+    const catchingUp = expect.stringMatching(/^catching up: 1 of \d+ mailboxes$/);
+    expect(await ready()).toMatchObject({ writes: 'ok', mailboxes: catchingUp });
+    await db.execute(sql`update accounts set watched_by = 'a-worker', last_synced_at = now() + interval '1 s'`);
+    expect(await ready()).toMatchObject({ mailboxes: 'in sync' });
     temporalAnswers = false;
     const answer = await api.app.inject({ url: '/ready' });
     temporalAnswers = true;
     expect([answer.statusCode, answer.json()]).toEqual([
       503,
-      { status: 'not_ready', postgres: 'ok', temporal: 'unreachable' },
+      expect.objectContaining({ status: 'not_ready', postgres: 'ok', temporal: 'unreachable', writes: 'unavailable' }),
     ]);
   });
 

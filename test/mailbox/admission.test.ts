@@ -1,0 +1,38 @@
+import { expect, it } from '@jest/globals';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createAdmission } from '../../src/mailbox/admission.ts';
+
+const never = new AbortController().signal;
+
+it('watches begin in the order of their calls, and not faster than a busy process bears', async () => {
+  let busy = 1;
+  const admission = createAdmission({ utilization: () => busy, longestMs: 60_000 });
+  const begun: number[] = [];
+  const all = [1, 2, 3].map((n) => admission.admit(never).then(() => begun.push(n)));
+  await sleep(100);
+  expect(begun).toEqual([]);
+  busy = 0.2;
+  await Promise.all(all);
+  expect(begun).toEqual([1, 2, 3]);
+});
+
+it('a process that stays busy takes up all watches in the end', async () => {
+  const admission = createAdmission({ utilization: () => 1, longestMs: 40 });
+  const began = performance.now();
+  await Promise.all([1, 2, 3].map(() => admission.admit(never)));
+  expect(performance.now() - began).toBeGreaterThanOrEqual(110);
+});
+
+it('the first watch in a while begins at once, and an aborted one holds up no other', async () => {
+  let busy = 0;
+  const admission = createAdmission({ utilization: () => busy, longestMs: 60_000 });
+  await admission.admit(never);
+  busy = 1;
+  const ended = new AbortController();
+  const first = admission.admit(ended.signal);
+  const second = admission.admit(never);
+  ended.abort();
+  await first;
+  busy = 0;
+  await second;
+});
