@@ -1,6 +1,6 @@
 import { ApiError } from '../contract/errors.ts';
 import { isRunFinished, recordFinishedRun, type RunRef } from '../db/coordination/finished-runs.ts';
-import { markEmail as mark } from '../mailbox/changes/mark.ts';
+import { changeFlags, type FlagChange, markEmail as mark } from '../mailbox/changes/mark.ts';
 import { moveEmail as move } from '../mailbox/changes/move.ts';
 import type { SyncContext } from '../mailbox/context.ts';
 import { ensureRoleFolder } from '../mailbox/folders/by-role.ts';
@@ -26,6 +26,13 @@ interface OfEmail {
   emailId: string;
 }
 
+/** What to change of an email; what is left out stays. */
+export interface EmailUpdate {
+  flags?: FlagChange;
+  /** the folder to move it to */
+  folderId?: string;
+}
+
 /** Activities of the `changeMailbox` workflow that change one email; each is idempotent. */
 export function createChangeEmailActivities(deps: MailboxDeps) {
   /** Marks an email as read or unread. */
@@ -43,7 +50,16 @@ export function createChangeEmailActivities(deps: MailboxDeps) {
     return runChange(deps, accountId, (ctx, run) => move(ctx, emailId, () => ensureRoleFolder(ctx, 'TRASH'), run));
   }
 
-  return { markEmail, moveEmail, trashEmail };
+  /** Changes flags of an email, then its folder. */
+  function updateEmail({ accountId, emailId, flags, folderId }: OfEmail & EmailUpdate): Promise<void> {
+    return runChange(deps, accountId, async (ctx, run) => {
+      if (folderId !== undefined) await targetOf(ctx, folderId);
+      if (flags) await changeFlags(ctx, emailId, flags, folderId === undefined ? run : undefined);
+      if (folderId !== undefined) await move(ctx, emailId, () => targetOf(ctx, folderId), run);
+    });
+  }
+
+  return { markEmail, moveEmail, trashEmail, updateEmail };
 }
 
 /** The folder to move an email to. @throws ApiError not_found, provider_rejected */

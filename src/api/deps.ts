@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import type pg from 'pg';
 import type { ConnectIntent, MailboxReparse, MailboxVerification } from '../contract/account.ts';
 import type { MailServers } from '../contract/auth-link.ts';
+import type { EmailUpdate } from '../workflows/change-mailbox.ts';
 import type { UpdateFolder } from '../contract/folder.ts';
 import type { Run } from '../contract/history.ts';
 import type { Settings } from '../contract/installation.ts';
@@ -19,6 +20,8 @@ export interface ChangeCommands {
   markEmail(accountId: string, emailId: string, seen: boolean): Promise<void>;
   /** Moves an email to a folder, and out of every other folder. */
   moveEmail(accountId: string, emailId: string, folderId: string): Promise<void>;
+  /** Changes flags of an email, then its folder. */
+  updateEmail(accountId: string, emailId: string, update: EmailUpdate): Promise<void>;
   /** Moves an email to the folder with the role TRASH; creates the folder if it is missing. */
   trashEmail(accountId: string, emailId: string): Promise<void>;
   /** Creates a folder with the given id; a repeated call with the same id creates no second folder. */

@@ -143,6 +143,13 @@ export const Email = Type.Object(
     cc_attendees: Type.Array(Attendee),
     bcc_attendees: Type.Array(Attendee),
     reply_to_attendees: Type.Array(Attendee),
+    snippet: Type.Optional(
+      Type.String({
+        description:
+          'the beginning of `body_new`, or of `body_plain` where that is empty: one line of up to 200 characters; with ' +
+          '`meta_only` too',
+      }),
+    ),
     body: Type.String({ description: 'HTML' }),
     body_plain: Type.String(),
     body_new: Type.Optional(
@@ -156,6 +163,17 @@ export const Email = Type.Object(
     attachments: Type.Array(Attachment),
     folders: Type.Array(Type.String({ description: '`fld_…`' })),
     is_unread: Type.Boolean(),
+    is_starred: Type.Optional(
+      Type.Boolean({ description: 'the `\\Flagged` flag; events of earlier versions lack it' }),
+    ),
+    is_answered: Type.Optional(Type.Boolean({ description: 'the `\\Answered` flag' })),
+    is_forwarded: Type.Optional(Type.Boolean({ description: 'the `$Forwarded` keyword' })),
+    keywords: Type.Optional(
+      Type.Array(Type.String(), {
+        description:
+          'every IMAP keyword, in lower case and sorted: `$label1`, `$junk`, …; mail programs show some as labels',
+      }),
+    ),
     is_complete: Type.Boolean({
       description: 'false: parsing hit a limit, and text or attachments may be missing; the source is complete',
     }),

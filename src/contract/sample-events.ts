@@ -38,6 +38,7 @@ function email(account_id: string, date: string, more: Partial<Email> = {}): Ema
     cc_attendees: [],
     bcc_attendees: [],
     reply_to_attendees: [],
+    snippet: 'This is a sample.',
     body: '<p>This is a sample.</p>',
     body_plain: 'This is a sample.',
     has_attachments: true,
@@ -54,6 +55,10 @@ function email(account_id: string, date: string, more: Partial<Email> = {}): Ema
     ],
     folders: [FOLDER_ID],
     is_unread: true,
+    is_starred: false,
+    is_answered: false,
+    is_forwarded: false,
+    keywords: [],
     is_complete: true,
     headers: [
       { name: 'From', value: 'Ada Lovelace <ada@example.com>' },

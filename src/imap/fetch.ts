@@ -6,10 +6,7 @@ import { existsIn, listUids } from './list-uids.ts';
 import { type ImapSession, MAX_ROWS } from './session.ts';
 
 /** Metadata of a message, known before its body is fetched. */
-export interface MessageMeta {
-  uid: number;
-  seen: boolean;
-  deleted: boolean;
+export interface MessageMeta extends MessageFlags {
   internalDate: Date;
   /** RFC822.SIZE in bytes */
   size: number;
@@ -28,6 +25,19 @@ export interface MessageFlags {
   uid: number;
   seen: boolean;
   deleted: boolean;
+  /** further flags and keywords, as src/contract/flags.ts says */
+  flags: string[];
+}
+
+/** Bounds what a server can make the store hold; others, and those of more than 128 characters, are not stored. */
+const MAX_FLAGS = 100;
+const NOT_STORED = new Set(['\\seen', '\\deleted', '\\draft', '\\recent']);
+
+/** Flags of a message from the names that the server sends. */
+export function readFlags(names: Iterable<string>): Omit<MessageFlags, 'uid'> {
+  const all = new Set([...names].map((name) => name.toLowerCase()));
+  const flags = [...all].filter((name) => !NOT_STORED.has(name) && /^[\x21-\x7e]{1,128}$/.test(name)).sort();
+  return { seen: all.has('\\seen'), deleted: all.has('\\deleted'), flags: flags.slice(0, MAX_FLAGS) };
 }
 
 const META_QUERY: FetchQueryObject = {
@@ -73,7 +83,7 @@ export function metaOfAppended(
   const facts = { messageId, size: source.length, internalDate: date };
   return {
     uid,
-    ...{ seen: true, deleted: false, internalDate: date, size: source.length, messageId },
+    ...{ seen: true, deleted: false, flags: [], internalDate: date, size: source.length, messageId },
     identity: identityOf(facts),
     weakIdentity: weakIdentityOf(facts),
     serverId: null,
@@ -275,10 +285,7 @@ function readMeta(session: ImapSession, row: FetchMessageObject): MessageMeta | 
 }
 
 function flagsOf({ uid, flags }: FetchMessageObject): MessageFlags | undefined {
-  if (!flags) return undefined;
-  // System flags are case-insensitive (RFC 3501 2.3.2).
-  const names = new Set([...flags].map((flag) => flag.toLowerCase()));
-  return { uid, seen: names.has('\\seen'), deleted: names.has('\\deleted') };
+  return flags && { uid, ...readFlags(flags) };
 }
 
 /** Undefined for an invalid date, or one outside the range of the database and ISO 8601. */

@@ -7,7 +7,7 @@ import { type ImapSession, limitsPerMessage } from './session.ts';
 const STORE_TIMEOUT_MS = 120_000;
 
 /**
- * Adds and removes flags of messages in the selected folder (RFC 3501 6.4.6). Omits keywords that the folder cannot store.
+ * Adds and removes flags of messages in the selected folder (RFC 3501 6.4.6). Omits keywords that the folder does not keep.
  * @returns the resulting flags by UID; messages that no longer exist are missing
  * @throws MailError
  */
@@ -17,7 +17,7 @@ export async function storeFlags(
   change: { add?: string[]; remove?: string[] },
 ): Promise<Map<number, Set<string>>> {
   const add = keepable(session, change.add ?? []);
-  const remove = change.remove ?? [];
+  const remove = keepable(session, change.remove ?? []);
   const flags = new Map<number, Set<string>>();
   const wanted = new Set(uids);
   const listen = (untagged: Untagged) => {
@@ -73,12 +73,22 @@ async function store(
   await command(session, 'UID STORE', args, { untagged: { FETCH: listen }, ...limits });
 }
 
-/** PERMANENTFLAGS (RFC 3501 7.1) names the flags that a folder stores; `\*` stands for any keyword. */
-function keepable(session: ImapSession, flags: string[]): string[] {
+/**
+ * Of these flags, those that the selected folder does not keep beyond the session, in any case: PERMANENTFLAGS (RFC 3501 7.1)
+ * names the others, and `\*` stands for any keyword. None where the server does not say.
+ */
+export function notKept(session: ImapSession, flags: string[]): string[] {
   const { mailbox } = session.client;
   const permanent = mailbox ? mailbox.permanentFlags : undefined;
-  if (!permanent || permanent.has('\\*')) return flags;
-  return flags.filter((flag) => flag.startsWith('\\') || permanent.has(flag));
+  if (!permanent) return [];
+  const names = new Set([...permanent].map((name) => name.toLowerCase()));
+  const isKept = (flag: string) => names.has(flag.toLowerCase()) || (!flag.startsWith('\\') && names.has('\\*'));
+  return flags.filter((flag) => !isKept(flag));
+}
+
+function keepable(session: ImapSession, flags: string[]): string[] {
+  const lost = new Set(notKept(session, flags));
+  return flags.filter((flag) => flag.startsWith('\\') || !lost.has(flag));
 }
 
 /** `* 12 FETCH (UID 7 FLAGS (\Seen))`; undefined when the UID or the flags are not in it. */

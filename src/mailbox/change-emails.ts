@@ -217,7 +217,7 @@ export async function recordCompletion(tx: Tx, accountId: string, emailId: strin
   await writes.flush(tx);
 }
 
-interface EventSubject extends Pick<LocatedEmail, 'id' | 'isUnread' | 'shown' | 'draftId'> {
+interface EventSubject extends Pick<LocatedEmail, 'id' | 'isUnread' | 'flags' | 'shown' | 'draftId'> {
   types: EventType[];
 }
 
@@ -231,12 +231,12 @@ async function recordEventsOf(
   const ids = subjects.map(({ id }) => id);
   const sequence = await takeSequence(tx, accountId, types, wholeEmails(ids));
   const emails = new Map(sequence.read.map(readWholeEmail).map((each) => [each.row.id, each]));
-  const events = subjects.flatMap(({ id, isUnread, shown, draftId, types: ofEmail }) => {
+  const events = subjects.flatMap(({ id, isUnread, flags, shown, draftId, types: ofEmail }) => {
     const stored = emails.get(id);
     if (!stored) throw new Error(`no email ${id}`);
     return ofEmail.map((type): NewEvent => {
       const aboutDraft = type.startsWith('email.draft.');
-      const row = { ...stored.row, isUnread, ...(aboutDraft ? { draftId: stored.row.draftId ?? draftId } : {}) };
+      const row = { ...stored.row, isUnread, flags, ...(aboutDraft ? { draftId: stored.row.draftId ?? draftId } : {}) };
       const email = toEmail(row, stored.contents, shown, aboutDraft ? 'Draft' : 'Email');
       return { type, objectId: id, data: { email }, createdAt: now };
     });

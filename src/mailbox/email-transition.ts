@@ -1,4 +1,5 @@
 import type { EventType } from '../contract/events.ts';
+import { flagsDiffer } from '../contract/flags.ts';
 import type { FolderRole } from '../contract/folder.ts';
 
 /** Where an email is and how it looks, before or after a change. */
@@ -12,6 +13,8 @@ export interface EmailState {
   /** roles of the folders that hold it, pending removals left out */
   roles: FolderRole[];
   isUnread: boolean;
+  /** further flags; null: not known, and no event says that they have become known */
+  flags: string[] | null;
   isDraft: boolean;
 }
 
@@ -29,8 +32,7 @@ export interface Transition {
  */
 export function transition(before: EmailState, after: EmailState): Transition {
   if (after.missing) {
-    const readOrUnread = !before.isDraft && before.isUnread !== after.isUnread;
-    return { isDraft: before.isDraft, events: readOrUnread ? ['email.update'] : [] };
+    return { isDraft: before.isDraft, events: !before.isDraft && isFlagged(before, after) ? ['email.update'] : [] };
   }
   const isDraft = after.roles.includes('DRAFTS');
   if (before.isDraft && isDraft) return { isDraft, events: [] };
@@ -39,7 +41,11 @@ export function transition(before: EmailState, after: EmailState): Transition {
     // Some programs send by moving the draft: the email in Sent is then new, with email.new.
     return { isDraft, events: ['email.draft.delete', after.roles.includes('SENT') ? 'email.new' : 'email.update'] };
   }
-  const changed =
-    before.isUnread !== after.isUnread || before.shown.join() !== after.shown.join() || before.inDeletedFolder;
+  const changed = isFlagged(before, after) || before.shown.join() !== after.shown.join() || before.inDeletedFolder;
   return { isDraft, events: changed ? ['email.update'] : [] };
+}
+
+/** Whether flags that an email shows have changed. */
+function isFlagged(before: EmailState, after: EmailState): boolean {
+  return before.isUnread !== after.isUnread || flagsDiffer(before.flags, after.flags);
 }

@@ -318,9 +318,9 @@ async function applyChanges(open: OpenFolder, everyFlag: boolean): Promise<Chang
   let missing = false;
   let flagsChanged = false;
   assertSelected(ctx.session, selection);
-  if (current === null || stored === null || current < stored) {
-    // No MODSEQ to start from, or it went backwards: compare everything once.
-    const flags = await readFlags(ctx, selection, current !== null || everyFlag);
+  if (current === null || stored === null || current < stored || !folder.flagsRead) {
+    // No MODSEQ to start from, it went backwards, or flags were never stored: compare everything once.
+    const flags = await readFlags(ctx, selection, current !== null || everyFlag || !folder.flagsRead);
     flagsChanged = await applyFlags(ctx, folder, flags, localRevision);
   } else if (current > stored) {
     const changes = await fetchChanges(ctx.session, stored);
@@ -341,14 +341,15 @@ async function saveProgress(
   const highestModseq = modseq === null ? null : modseq.toString();
   const totalCount = selection.exists;
   const isSame = highestModseq === folder.highestModseq && totalCount === folder.totalCount;
-  if (isSame && uidNext === folder.uidNext) return;
+  if (isSame && uidNext === folder.uidNext && folder.flagsRead) return;
   await inLease(ctx.db, ctx.lease, async (tx) => {
     const stored = await loadFolder(tx, folder.id);
     // What this API has changed since is counted already.
     const isUntouched = stored?.localRevision === localRevision;
     const counters = isUntouched ? { totalCount } : {};
     // This pass may have read changes of messages that this API had not stored yet: the next one reads them again.
-    const changes = isUntouched && stored.highestModseq === folder.highestModseq ? { highestModseq } : {};
+    const changes =
+      isUntouched && stored.highestModseq === folder.highestModseq ? { highestModseq, flagsRead: true } : {};
     await updateFolder(tx, folder.id, { ...changes, uidNext, ...counters });
   });
 }

@@ -25,7 +25,7 @@ export async function saveProvisionalEmail(
 ): Promise<void> {
   const parsed = await deps.parser.parse(source);
   const now = new Date();
-  const meta = { uid: 0, seen: true, deleted: false, internalDate: now, size: source.length };
+  const meta = { uid: 0, seen: true, deleted: false, flags: [], internalDate: now, size: source.length };
   const unknown = { identity: '', weakIdentity: '', messageId: send.messageId, serverId: null, serverThreadId: null };
   const attachments = await storeAttachments({ ...deps, account }, parsed);
   const mail = { emailId: send.id, meta: { ...meta, ...unknown }, parsed, storageKey: '', attachments };

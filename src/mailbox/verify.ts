@@ -8,7 +8,7 @@ import type { SyncContext } from './context.ts';
 import { remapFolder } from './folders/uidvalidity.ts';
 import { isSameMessage } from './ingest/match.ts';
 import { type Selection, withSelected } from './selected.ts';
-import { findUnlocated, findWrongUnread, missUnlocated } from './store/emails.ts';
+import { findUnlocated, findWrongFlags, missUnlocated } from './store/emails.ts';
 import {
   findMiscounted,
   type FolderState,
@@ -17,6 +17,7 @@ import {
   recountLocations,
   saveStatusCounters,
 } from './store/folders.ts';
+import { correctThreadSummaries, findWrongThreadSummaries } from './store/thread-summaries.ts';
 import { changedFlags, knownUids, locationsAt } from './store/locations.ts';
 import { syncOnce } from './sync-pass.ts';
 import { applyVanished } from './vanished.ts';
@@ -110,21 +111,24 @@ async function compareList(ctx: SyncContext): Promise<Difference[]> {
 /** Where the store disagrees with itself, and its repair: emails that go are deleted by the next sync pass. */
 async function compareStore(ctx: SyncContext): Promise<{ found: Difference[]; repair(): Promise<void> }> {
   const { db, account, lease } = ctx;
-  const [folders, unread, unlocated] = [
+  const [folders, flagged, unlocated, threads] = [
     await findMiscounted(db, account.id),
-    await findWrongUnread(db, account.id),
+    await findWrongFlags(db, account.id),
     await findUnlocated(db, account.id),
+    await findWrongThreadSummaries(db, account.id),
   ];
   const ofEmails = (kind: DifferenceKind) => () => ({ folderId: '', kind, uid: 0 });
   return {
     found: [
       ...folders.map((folderId) => ({ folderId, kind: 'counters' as const, uid: 0 })),
-      ...unread.map(ofEmails('flags')),
+      ...flagged.map(ofEmails('flags')),
+      ...threads.map(ofEmails('counters')),
       ...unlocated.map(ofEmails('email_without_location')),
     ],
     async repair() {
       for (const id of folders) await inLease(db, lease, (tx) => recountLocations(tx, id));
-      await correctUnread(ctx, unread);
+      await correctFlags(ctx, flagged);
+      await inLease(db, lease, (tx) => correctThreadSummaries(tx, account.id, threads));
       // the pass that follows may begin in this millisecond
       const since = new Date(Date.now() - 1);
       if (unlocated.length > 0) await inLease(db, lease, (tx) => missUnlocated(tx, account.id, since));
@@ -235,8 +239,8 @@ async function repairCounters(ctx: SyncContext, folder: FolderState): Promise<vo
   await inLease(ctx.db, ctx.lease, (tx) => saveStatusCounters(tx, folder, status));
 }
 
-/** Emails whose read state differs from that of their locations. */
-async function correctUnread(ctx: SyncContext, emailIds: string[]): Promise<void> {
+/** Emails whose flags differ from those of their locations. */
+async function correctFlags(ctx: SyncContext, emailIds: string[]): Promise<void> {
   for (let start = 0; start < emailIds.length; start += CHUNK / 2) {
     const part = emailIds.slice(start, start + CHUNK / 2);
     await inLease(ctx.db, ctx.lease, (tx) =>

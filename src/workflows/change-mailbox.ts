@@ -1,5 +1,5 @@
 import { proxyActivities, proxyLocalActivities } from '@temporalio/workflow';
-import type { ChangeEmailActivities, ChangeFolderActivities } from '../activities/change-mailbox.ts';
+import type { ChangeEmailActivities, ChangeFolderActivities, EmailUpdate } from '../activities/change-mailbox.ts';
 import { QUEUES } from './names.ts';
 import { refuseLateStart } from './late-start.ts';
 import { trackState } from './run-state.ts';
@@ -10,10 +10,13 @@ import { trackState } from './run-state.ts';
  * done      final
  */
 
+export type { EmailUpdate };
+
 /** One change of a mailbox that the API requests. */
 export type MailboxChange = { accountId: string } & (
   | { kind: 'read' | 'unread' | 'trash'; emailId: string }
   | { kind: 'move'; emailId: string; folderId: string }
+  | ({ kind: 'update'; emailId: string } & EmailUpdate)
   | { kind: 'createFolder'; folderId: string; name: string; parentId: string | null }
   | { kind: 'changeFolder'; folderId: string; name?: string; parentId?: string | null }
   | { kind: 'deleteFolder'; folderId: string }
@@ -28,7 +31,7 @@ const WAITED_FOR = {
   retry: { initialInterval: '300ms', maximumInterval: '3s', maximumAttempts: 3 },
 } as const;
 
-const { markEmail, moveEmail, trashEmail } = proxyLocalActivities<ChangeEmailActivities>(WAITED_FOR);
+const { markEmail, moveEmail, trashEmail, updateEmail } = proxyLocalActivities<ChangeEmailActivities>(WAITED_FOR);
 const { createFolder, changeFolder } = proxyLocalActivities<ChangeFolderActivities>(WAITED_FOR);
 /** Moves all of its emails to Trash first, which may take long. */
 const { deleteFolder } = proxyActivities<ChangeFolderActivities>({
@@ -58,6 +61,8 @@ function make(change: MailboxChange): Promise<void> {
       return moveEmail.executeWithOptions(summary, [change]);
     case 'trash':
       return trashEmail.executeWithOptions(summary, [change]);
+    case 'update':
+      return updateEmail.executeWithOptions(summary, [change]);
     case 'createFolder':
       return createFolder.executeWithOptions(summary, [change]);
     case 'changeFolder':

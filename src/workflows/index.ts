@@ -1,5 +1,6 @@
 export { account } from './account.ts';
-export { changeMailbox } from './change-mailbox.ts';
+/** `updateEmail`: workers of earlier versions do not run changes that they do not know. */
+export { changeMailbox, changeMailbox as updateEmail } from './change-mailbox.ts';
 export { connectMailbox } from './connect-mailbox.ts';
 export { deliverWebhooks } from './deliver-webhooks.ts';
 export { housekeeping } from './housekeeping.ts';

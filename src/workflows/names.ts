@@ -16,6 +16,7 @@ export const QUEUES = {
 export const WORKFLOWS = {
   account: 'account',
   changeMailbox: 'changeMailbox',
+  updateEmail: 'updateEmail',
   connectMailbox: 'connectMailbox',
   initialSync: 'initialSync',
   removeAccount: 'removeAccount',
@@ -78,6 +79,7 @@ export const OUTLIVES_ACCOUNT: readonly string[] = [WORKFLOWS.removeAccount, WOR
 export const ID_PREFIXES: Readonly<Record<string, string>> = {
   [WORKFLOWS.account]: 'account/',
   [WORKFLOWS.changeMailbox]: 'change/',
+  [WORKFLOWS.updateEmail]: 'change/',
   [WORKFLOWS.connectMailbox]: 'connect/',
   [WORKFLOWS.initialSync]: 'initial-sync/',
   [WORKFLOWS.removeAccount]: 'remove/',

@@ -30,6 +30,7 @@ beforeAll(async () => {
       markEmail: recorded('markEmail'),
       moveEmail: recorded('moveEmail'),
       trashEmail: recorded('trashEmail'),
+      updateEmail: recorded('updateEmail'),
       changeFolder: recorded('changeFolder'),
       deleteFolder: recorded('deleteFolder'),
       createFolder: async (accountId, folderId, wanted) => {
@@ -53,6 +54,11 @@ const routes = (): [string, string, unknown?][] => [
   ['POST', `/emails/${email}/read`],
   ['POST', `/emails/${email}/unread`],
   ['POST', `/emails/${email}/modify`, { folders_ids: [folder] }],
+  [
+    'PATCH',
+    `/emails/${email}`,
+    { is_unread: false, is_starred: true, keywords: { add: ['a'], remove: ['b'] }, folders_ids: [folder] },
+  ],
   ['DELETE', `/emails/${email}`],
   ['POST', '/folders', { name: 'New' }],
   ['PATCH', `/folders/${folder}`, { name: 'Newer' }],
@@ -69,11 +75,11 @@ describe('a change', () => {
     ];
     const answers = [];
     for (const [method, path, body] of routes()) answers.push(await call(method, path, body));
-    expect(answers.map((answer) => answer.statusCode)).toEqual([200, 200, 200, 200, 201, 200, 204]);
+    expect(answers.map((answer) => answer.statusCode)).toEqual([200, 200, 200, 200, 200, 201, 200, 204]);
     const bodies = answers.map((answer) => (answer.body === '' ? null : answer.json<{ id: string }>()));
-    const [, , , , created] = bodies;
+    const [, , , , , created] = bodies;
     expect(bodies).toEqual([
-      ...[shown, shown, shown],
+      ...[shown, shown, shown, shown],
       { object: 'EmailDeleted', id: email },
       expect.objectContaining({ object: 'Folder', name: 'New' }),
       shownFolder,
@@ -83,6 +89,12 @@ describe('a change', () => {
       ['markEmail', account, email, true],
       ['markEmail', account, email, false],
       ['moveEmail', account, email, folder],
+      [
+        'updateEmail',
+        account,
+        email,
+        { flags: { add: ['\\Seen', '\\Flagged', 'a'], remove: ['b'] }, folderId: folder },
+      ],
       ['trashEmail', account, email],
       ['createFolder', account, created?.id, { name: 'New', parentId: null }],
       ['changeFolder', account, folder, { name: 'Newer' }],
@@ -129,6 +141,31 @@ describe('a change', () => {
       }
     },
   );
+});
+
+describe('a change of flags', () => {
+  it.each([
+    ['is_unread', { is_unread: true }, { add: [], remove: ['\\Seen'] }],
+    ['is_starred', { is_starred: false }, { add: [], remove: ['\\Flagged'] }],
+    ['keywords', { keywords: { add: ['$Label1', 'a[b]'.slice(0, 3)] } }, { add: ['$Label1', 'a[b'], remove: [] }],
+  ])('names what %s changes', async (_, body, flags) => {
+    expect((await call('PATCH', `/emails/${email}`, body)).statusCode).toBe(200);
+    expect(made).toEqual([['updateEmail', account, email, { flags }]]);
+  });
+
+  it('of nothing starts nothing', async () => {
+    for (const body of [{}, { keywords: {} }, { keywords: { add: [] } }]) {
+      expect((await call('PATCH', `/emails/${email}`, body)).statusCode).toBe(200);
+    }
+    expect(made).toEqual([]);
+  });
+
+  it.each(['', 'a b', '\\Seen', 'a*', 'ä', 'a"', 'a]', 'x'.repeat(129)])('refuses the keyword %j', async (keyword) => {
+    for (const keywords of [{ add: [keyword] }, { remove: [keyword] }]) {
+      expect((await call('PATCH', `/emails/${email}`, { keywords })).statusCode).toBe(400);
+    }
+    expect(made).toEqual([]);
+  });
 });
 
 describe('bad input', () => {

@@ -61,10 +61,12 @@ describe('an email', () => {
       body: '<p>é</p>',
       body_new: null,
       body_plain: 'é\n\u0007"',
+      snippet: 'é \u0007"',
       has_attachments: true,
       attachments: [{ ...file, id: stored.attachmentIds[0], extension: 'pdf', cid: null, inline: false }],
       folders: [inbox],
       is_unread: true,
+      ...{ is_starred: false, is_answered: false, is_forwarded: false, keywords: [] },
       is_complete: true,
       headers: [
         { name: 'Message-ID', value: `<${stored.id}@example.test>` },
@@ -94,6 +96,23 @@ describe('an email', () => {
       const { id } = await storeEmail(api.database, account, { body: text, bodyPlain: text });
       expect(await api.get(`/${account}/emails/${id}`)).toMatchObject({ body: text, body_plain: text });
     }
+  });
+
+  it('has only the members that a list asks for', async () => {
+    const attachments = [{ name: 'a.txt', mime: 'text/plain', size: 1 }];
+    const own = await storeAccount(api.database);
+    const { id } = await storeEmail(api.database, own, { attachments, bodyPlain: 'Hi' });
+    const whole = await api.get<Email>(`/${own}/emails/${id}`);
+    const listed = async (fields: string) =>
+      JSON.parse((await api.call('GET', `/${own}/emails?fields=${fields}`)).body).data as Partial<Email>[];
+    const { subject, snippet, body, headers } = whole;
+    expect(await listed('subject,snippet')).toEqual([{ object: 'Email', id, subject, snippet }]);
+    expect(await listed('headers, body,')).toEqual([{ object: 'Email', id, body, headers }]);
+    expect(await listed('headers&meta_only=true')).toEqual([{ object: 'Email', id, headers }]);
+    expect(await listed('attachments')).toEqual([{ object: 'Email', id, attachments: whole.attachments }]);
+    expect(await listed('')).toEqual([{ object: 'Email', id }]);
+    const refused = await api.call('GET', `/${own}/emails?fields=subject,bodies`);
+    expect([refused.statusCode, refused.json().detail]).toEqual([400, 'fields: an Email has no member bodies']);
   });
 
   it('omits only bodies and attachments with meta_only', async () => {

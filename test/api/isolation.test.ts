@@ -19,7 +19,7 @@ let routes: Route[];
 /** Changes are not made here; what sends or saves drafts looks for these first, and then finds no Temporal. */
 const done = () => Promise.resolve();
 const commands: Partial<Commands> = {
-  ...{ markEmail: done, moveEmail: done, trashEmail: done, changeFolder: done, deleteFolder: done },
+  ...{ markEmail: done, moveEmail: done, trashEmail: done, updateEmail: done, changeFolder: done, deleteFolder: done },
   createFolder: async (accountId, id, { name }) => {
     await storeFolder(api.database, accountId, { id, name });
   },

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { ApiError } from '../../src/contract/errors.ts';
 import type { SendResult } from '../../src/db/schema/index.ts';
 import { LeaseLost } from '../../src/db/coordination/lease.ts';
-import { markEmail } from '../../src/mailbox/changes/mark.ts';
+import { changeFlags, markEmail } from '../../src/mailbox/changes/mark.ts';
 import { moveEmail } from '../../src/mailbox/changes/move.ts';
 import type { SyncContext } from '../../src/mailbox/context.ts';
 import { ensureRoleFolder } from '../../src/mailbox/folders/by-role.ts';
@@ -37,7 +37,8 @@ export interface ApiCall {
 }
 
 const WEIGHTS = {
-  read: 14,
+  read: 10,
+  flag: 10,
   move: 14,
   trash: 5,
   createFolder: 3,
@@ -95,6 +96,14 @@ export class ApiCalls {
     const id = this.random.pick(await this.ids('emails'));
     const seen = this.random.chance(0.5);
     return id === undefined ? undefined : this.call(`read ${seen} ${id}`, (ctx) => markEmail(ctx, id, seen));
+  }
+
+  private async flag(): Promise<ApiCall | undefined> {
+    const id = this.random.pick(await this.ids('emails'));
+    const names = ['\\Flagged', 'Work', 'later'].filter(() => this.random.chance(0.5));
+    const change = this.random.chance(0.5) ? { add: names, remove: [] } : { add: [], remove: names };
+    if (id === undefined || names.length === 0) return undefined;
+    return this.call(`flag ${JSON.stringify(change)} ${id}`, (ctx) => changeFlags(ctx, id, change));
   }
 
   private async move(): Promise<ApiCall | undefined> {

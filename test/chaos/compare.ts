@@ -6,10 +6,19 @@ export interface ServerMessage {
   uid: number;
   seen: boolean;
   deleted: boolean;
+  /** others than \Seen, \Deleted, \Draft and \Recent, in lower case and sorted */
+  flags: string[];
   /** the header section, or the fields of it that name a message */
   header: string;
   size: number;
   date: Date;
+}
+
+/** The flags that are compared, from those that a server names. */
+export function comparedFlags(names: Iterable<string>): Pick<ServerMessage, 'seen' | 'deleted' | 'flags'> {
+  const all = new Set([...names].map((name) => name.toLowerCase()));
+  const flags = [...all].filter((name) => !/^\\(seen|deleted|draft|recent)$/.test(name)).sort();
+  return { seen: all.has('\\seen'), deleted: all.has('\\deleted'), flags };
 }
 
 /** Fields of the header by which a message is known again. */
@@ -51,6 +60,7 @@ interface StoredLocation {
   email_id: string | null;
   seen: boolean;
   deleted: boolean;
+  flags: string[] | null;
   vanished: boolean;
   identity: string;
   weak: string;
@@ -60,6 +70,7 @@ interface StoredMail {
   id: string;
   message_id: string | null;
   is_unread: boolean;
+  flags: string[] | null;
   is_draft: boolean;
   draft_id: string | null;
   missing: boolean;
@@ -87,11 +98,11 @@ async function load(pool: Pool, accountId: string): Promise<Stored> {
         known_count as known, vacating, renumbering from folders where account_id = $1`,
     ),
     locations: await rows<StoredLocation>(
-      `select folder_id, uid::int8::float8 as uid, email_id, seen, deleted, vanished_at is not null as vanished,
+      `select folder_id, uid::int8::float8 as uid, email_id, seen, deleted, flags, vanished_at is not null as vanished,
         identity, weak_identity as weak from locations where account_id = $1`,
     ),
     emails: await rows<StoredMail>(
-      `select id, message_id, is_unread, is_draft, draft_id, missing_since is not null as missing
+      `select id, message_id, is_unread, flags, is_draft, draft_id, missing_since is not null as missing
         from emails where account_id = $1`,
     ),
     events: await rows<StoredEvent>(
@@ -154,8 +165,8 @@ function* foldersAndCounters(stored: Stored, server: ServerFolder[]): Generator<
 
 function* locationsOf(stored: Stored, server: ServerFolder[], { keepsDates }: CompareOptions): Generator<string> {
   const pathOf = new Map(stored.folders.map(({ id, path }) => [id, path]));
-  const flags = ({ seen, deleted }: { seen: boolean; deleted: boolean }) =>
-    `${seen ? 'read' : 'unread'}${deleted ? ' deleted' : ''}`;
+  const flags = ({ seen, deleted, flags: others }: Pick<StoredLocation, 'seen' | 'deleted' | 'flags'>) =>
+    `${seen ? 'read' : 'unread'}${deleted ? ' deleted' : ''} ${others?.join(' ')}`;
   const wanted = server.flatMap(({ path, messages }) =>
     messages.map((message) => {
       const [messageId = null, ...extra] = NAMING_FIELDS.map((name) => fieldOf(message.header, name));
@@ -189,6 +200,9 @@ function* emailsOf({ emails, locations }: Stored): Generator<string> {
     if (places.length === 0) yield `${name} has no location`;
     if (email.missing) yield `${name} is missing still`;
     if (email.is_unread !== !places.some(({ seen }) => seen)) yield `${name} is_unread is ${email.is_unread}`;
+    const flags = [...new Set(places.flatMap((place) => place.flags ?? []))].sort().join(' ');
+    if (email.flags?.join(' ') !== flags)
+      yield `${name} has the flags ${email.flags?.join(' ')}, its locations ${flags}`;
     const folders = places.map(({ folder_id }) => folder_id);
     if (new Set(folders).size < folders.length) yield `${name} is twice in one folder`;
     if (email.is_draft !== (email.draft_id !== null)) yield `${name} is_draft ${email.is_draft}, ${email.draft_id}`;
@@ -217,7 +231,15 @@ class Replica {
     const needs = (known: boolean) => {
       if (!known) this.faults.push(`${type} of ${id}, which is not there (${email?.message_id ?? folder?.name})`);
     };
-    const isOf = () => `${email.is_unread ? 'unread' : 'read'} ${email.folders.join(' ')}`;
+    const isOf = () =>
+      [
+        ...[
+          email.is_unread ? 'unread' : 'read',
+          email.is_starred ? 'starred' : '',
+          email.is_answered ? 'answered' : '',
+        ],
+        ...[...email.keywords, '|', ...email.folders],
+      ].join(' ');
     switch (type) {
       case 'email.new':
       case 'email.new.bounce':
@@ -271,7 +293,14 @@ function* replayed({ folders, locations, emails, events }: Stored): Generator<st
     ({ email_id }) => email_id,
   );
   const state = (email: StoredMail) =>
-    `${email.is_unread ? 'unread' : 'read'} ${shown(live.get(email.id) ?? [], roleOf).join(' ')}`;
+    [
+      ...[email.is_unread ? 'unread' : 'read', email.flags?.includes('\\flagged') ? 'starred' : ''],
+      ...[
+        email.flags?.includes('\\answered') ? 'answered' : '',
+        ...(email.flags ?? []).filter((one) => !/^\\/.test(one)),
+      ],
+      ...['|', ...shown(live.get(email.id) ?? [], roleOf)],
+    ].join(' ');
   const pathOf = new Map(folders.map(({ id, path }) => [id, path]));
   const readable = (text: string) => text.replace(/\S+/g, (word) => pathOf.get(word) ?? word);
   for (const email of emails.filter(({ is_draft }) => !is_draft)) {

@@ -6,6 +6,7 @@ import { scanBaseline } from '../../src/mailbox/baseline.ts';
 import type { SyncContext } from '../../src/mailbox/context.ts';
 import { createFolderRefusals } from '../../src/mailbox/refusals.ts';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
+import { findWrongThreadSummaries } from '../../src/mailbox/store/thread-summaries.ts';
 import { watch } from '../../src/mailbox/watch.ts';
 import type { MailboxDeps } from '../../src/mailbox/with-mailbox.ts';
 import { newId } from '../../src/new-id.ts';
@@ -18,7 +19,7 @@ import { LOOPBACK } from '../helpers/product/mail-session.ts';
 import { mailboxDeps, storeServedAccount } from '../helpers/product/served-account.ts';
 import type { SyncGround } from '../helpers/product/watched-account.ts';
 import { type ApiCall, ApiCalls, isExpected } from './api-calls.ts';
-import { differences, NAMING_FIELDS, type ServerFolder } from './compare.ts';
+import { comparedFlags, differences, NAMING_FIELDS, type ServerFolder } from './compare.ts';
 import { OtherProgram, type OtherProgramOptions } from './other-program.ts';
 import { Random } from './random.ts';
 
@@ -256,6 +257,8 @@ export class EngineRun {
       await this.onSession((ctx) => syncMailbox(ctx, { freshSession: true, thorough: true }));
       if (pass < 3) continue;
       found = await differences(this.pool, this.accountId, this.mailbox(), { keepsDates: !this.mode.losesDates });
+      const threads = await findWrongThreadSummaries(this.deps.db, this.accountId);
+      found.push(...threads.map((id) => `the summary of the thread ${id} is wrong`));
       this.log.push(`pass ${pass}: ${found.length} differences`);
       if (found.length === 0) break;
     }
@@ -273,7 +276,7 @@ export class EngineRun {
       .map(({ path, messages }) => ({
         path,
         messages: messages.map(({ uid, flags, source, date }) => ({
-          ...{ uid, date, seen: flags.has('\\Seen'), deleted: flags.has('\\Deleted'), size: source.length },
+          ...{ uid, date, size: source.length, ...comparedFlags(flags) },
           header: headerFields(source, NAMING_FIELDS).toString('latin1'),
         })),
       }));

@@ -4,7 +4,7 @@ import type { Api } from '../helpers/product/api.ts';
 import type { Connected } from '../helpers/product/live.ts';
 import { mailText } from '../helpers/product/mail-text.ts';
 import type { Mailbox } from '../helpers/product/mailbox.ts';
-import { NAMING_FIELDS, type ServerFolder } from './compare.ts';
+import { comparedFlags, NAMING_FIELDS, type ServerFolder } from './compare.ts';
 import { Random } from './random.ts';
 
 const OTHER = {
@@ -19,7 +19,8 @@ const OTHER = {
   recreateFolder: 2,
 };
 const CALLS = {
-  read: 14,
+  read: 10,
+  update: 10,
   modify: 14,
   trash: 5,
   createFolder: 3,
@@ -142,8 +143,9 @@ export class LiveActors {
     if (operation === 'move') await box.move(path, uid, to);
     else if (operation === 'expunge') await box.expunge(path, uid);
     else if (operation === 'flag') {
-      if (this.random.chance(0.5)) await box.addFlags(path, uid, ['\\Seen']);
-      else await box.removeFlags(path, uid, ['\\Seen']);
+      const flag = this.random.pick(['\\Seen', '\\Flagged', '\\Answered', '$Forwarded', 'work', 'Home']) as string;
+      if (this.random.chance(0.5)) await box.addFlags(path, uid, [flag]);
+      else await box.removeFlags(path, uid, [flag]);
     } else {
       const lock = await box.client.getMailboxLock(path);
       await box.client.messageCopy(String(uid), to, { uid: true }).finally(() => lock.release());
@@ -172,13 +174,19 @@ export class LiveActors {
     const folders = await this.api.folders(this.accountId);
     const own = random.pick(folders.filter(({ role }) => role === 'UNKNOWN'));
     const name = `f${random.below(10)}`;
-    const isOfEmail = operation === 'read' || operation === 'modify' || operation === 'trash';
+    const isOfEmail = operation === 'read' || operation === 'update' || operation === 'modify' || operation === 'trash';
     const isOfDraft = operation === 'updateDraft' || operation === 'deleteDraft';
     const id = isOfEmail ? await this.anyOf('emails') : isOfDraft ? await this.anyOf('drafts') : undefined;
     if ((isOfEmail || isOfDraft) && id === undefined) return undefined;
     switch (operation) {
       case 'read':
         return ['POST', `/emails/${id}/${random.chance(0.5) ? 'read' : 'unread'}`];
+      case 'update': {
+        const words = ['work', 'HOME', 'later'].filter(() => random.chance(0.4));
+        const keywords = random.chance(0.5) ? { add: words } : { remove: words };
+        const folders_ids = random.chance(0.2) ? { folders_ids: [random.pick<Folder>(folders)?.id] } : {};
+        return ['PATCH', `/emails/${id}`, { is_starred: random.chance(0.5), keywords, ...folders_ids }];
+      }
       case 'modify':
         return ['POST', `/emails/${id}/modify`, { folders_ids: [random.pick<Folder>(folders)?.id] }];
       case 'trash':
@@ -216,7 +224,7 @@ async function readMailbox({ client }: Mailbox): Promise<ServerFolder[]> {
       const exists = client.mailbox ? client.mailbox.exists : 0;
       const found = exists > 0 ? await client.fetchAll('1:*', query) : [];
       const messages = found.map(({ uid, flags: set = new Set<string>(), headers, size = 0, internalDate }) => ({
-        ...{ uid, size, seen: set.has('\\Seen'), deleted: set.has('\\Deleted') },
+        ...{ uid, size, ...comparedFlags(set) },
         ...{ header: headers?.toString('latin1') ?? '', date: new Date(internalDate ?? 0) },
       }));
       folders.push({ path, messages });

@@ -7,7 +7,9 @@ const WEIGHTS = {
   duplicate: 4,
   move: 16,
   copy: 7,
-  seen: 16,
+  seen: 12,
+  star: 6,
+  keyword: 8,
   mark: 5,
   expunge: 8,
   createFolder: 4,
@@ -75,7 +77,7 @@ export class OtherProgram {
     // the same date more than once, and in the past, so that a copy with the date of today differs
     const date = new Date(Date.UTC(2024, 4, 6, 7, 8, this.made % 7));
     const messageId = `<${subject}@chaos.test>`;
-    const flags = this.random.chance(0.3) ? ['\\Seen'] : [];
+    const flags = this.random.chance(0.3) ? ['\\Seen', ...(this.random.chance(0.5) ? ['work'] : [])] : [];
     const whole = mailText({ subject, messageId, date, text: 'x'.repeat(this.random.below(40)) });
     // some mail has no Message-ID
     const source = this.random.chance(0.1) ? Buffer.from(whole.toString().replace(/^Message-ID:.*\r\n/m, '')) : whole;
@@ -110,6 +112,14 @@ export class OtherProgram {
 
   private seen(): string | undefined {
     return this.flag('\\Seen');
+  }
+
+  private star(): string | undefined {
+    return this.flag('\\Flagged');
+  }
+
+  private keyword(): string | undefined {
+    return this.flag(this.random.pick(['\\Answered', '$Forwarded', 'work', 'home']) as string);
   }
 
   private mark(): string | undefined {

@@ -21,6 +21,7 @@ const RELEASED = {
   '0004_link_attempts': '7ea15eb63f20b3d3727907d9cef7bbd61e0431921201b3d9e507d73f404bfb72',
   '0005_merging_threads': '17fd504990175af8217832775e92aab31d2e3a4782b62719246a9a8bb60c7e4d',
   '0006_epochs': '9b34dcd20b1e14b0cc660abbf8e91656c5920bcefd108fea79eedabf58d60152',
+  '0007_flags_snippets_threads': '1b1209b4cdaae70ba1a70c6e2552c9a5763c7925c798f90f492a397390bdab15',
 };
 
 let whole: TestDatabase;

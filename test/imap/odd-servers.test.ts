@@ -69,7 +69,7 @@ it('attributes of folders and flags are case-insensitive', async () => {
   expect(roles).toMatchObject({ Outgoing: 'SENT', Sent: 'UNKNOWN', Bin: 'TRASH' });
   expect(listed.find(({ path }) => path === 'Names')?.selectable).toBe(false);
   await selectFolder(session, 'Outgoing');
-  expect(await fetchNewestFlags(session)).toEqual([{ uid: 1, seen: true, deleted: true }]);
+  expect(await fetchNewestFlags(session)).toEqual([{ uid: 1, seen: true, deleted: true, flags: [] }]);
 });
 
 describe('a login that cannot work says why', () => {

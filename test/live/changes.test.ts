@@ -53,8 +53,40 @@ test('reading and unreading are events of type email.update, and the folder coun
 test('a flag that the API does not show causes no event', async () => {
   const { uid } = await eve.receive('INBOX', 'flagged');
   await eve.settle();
-  await eve.box.addFlags('INBOX', uid, ['$Forwarded', '\\Answered']);
+  await eve.box.addFlags('INBOX', uid, ['\\Draft']);
   expect(brief(await eve.settle())).toEqual([]);
+});
+
+test('stars, answers and keywords are events, and the API changes and finds them', async () => {
+  const { uid, call } = await eve.receive('INBOX', 'labelled');
+  const { id } = emailOf(call);
+  await eve.settle();
+  await eve.box.addFlags('INBOX', uid, ['\\Answered', '\\Flagged', '$Forwarded', 'Project-X']);
+  const shown = await eve.event('email.update', (one) => emailOf(one).id === id);
+  const flags = { is_starred: true, is_answered: true, is_forwarded: true, keywords: ['$forwarded', 'project-x'] };
+  expect(emailOf(shown)).toEqual({ ...emailOf(call), ...flags });
+  expect(await live.api.email(eve.account.id, id)).toEqual(emailOf(shown));
+  await eve.settle();
+
+  const path = `/${eve.account.id}/emails/${id}`;
+  const body = { is_unread: false, is_starred: false, keywords: { add: ['Later'], remove: ['PROJECT-X'] } };
+  const changed = await (await live.api.request('PATCH', path, body)).json();
+  const now = { ...flags, is_unread: false, is_starred: false, keywords: ['$forwarded', 'later'] };
+  expect(changed).toEqual({ ...emailOf(shown), ...now });
+  expect(typesOf(await eve.settle())).toEqual(['email.update']);
+  const found = async (query: string) =>
+    (await live.api.get<{ data: Email[] }>(`/${eve.account.id}/emails?${query}`)).data.map((email) => email.id);
+  expect(await found('keyword=LATER,$forwarded&is_answered=true')).toEqual([id]);
+  expect(await found('is_starred=true')).toEqual([]);
+
+  const archive = await folderId('ARCHIVE');
+  const moved = await live.api.request('PATCH', path, { is_starred: true, folders_ids: [archive] });
+  expect(await moved.json()).toEqual({ ...(changed as Email), is_starred: true, folders: [archive] });
+  await eve.settle('Archive');
+  expect(await live.api.email(eve.account.id, id)).toMatchObject({
+    is_starred: true,
+    keywords: ['$forwarded', 'later'],
+  });
 });
 
 test('a move keeps the id and is one event, there and back', async () => {

@@ -62,7 +62,7 @@ describe('flags of many messages', () => {
       countStatements(() =>
         inLease(db(), lease, (tx) =>
           storeFlagChanges(tx, lease, {
-            flags: some.map((uid) => ({ folderId: folder, uid, seen: true, deleted: false })),
+            flags: some.map((uid) => ({ folderId: folder, uid, seen: true, deleted: false, flags: [] })),
           }),
         ),
       );

@@ -77,7 +77,7 @@ function rowsOf(mail: Mail, ownAddresses: string[]): NewEmailRows {
     searchSubject: ' a mail ',
     bounce: mail.bounce ? { ...bounce, messageId: null } : null,
   };
-  const meta = { uid: ++uid, size: 100, internalDate: date, seen: true };
+  const meta = { uid: ++uid, size: 100, internalDate: date, seen: true, flags: [] };
   const read = { emailId: mail.id, meta, parsed, storageKey: 'k', attachments: [] };
   return buildEmail(
     { id: account, ownAddresses, connectedAt: new Date() },

@@ -6,6 +6,7 @@ const state = (over: Partial<EmailState> = {}): EmailState => ({
   shown: ['fld_inbox'],
   roles: ['INBOX'],
   isUnread: true,
+  flags: [],
   isDraft: false,
   ...over,
 });
@@ -15,6 +16,10 @@ describe('a change of an email', () => {
   const cases: [string, EmailState, EmailState, string[]][] = [
     ['tells nothing when nothing shows', state(), state(), []],
     ['tells that it was read', state(), state({ isUnread: false }), ['email.update']],
+    ['tells that it was starred', state(), state({ flags: ['\\flagged'] }), ['email.update']],
+    ['tells that a keyword was removed', state({ flags: ['$label1'] }), state(), ['email.update']],
+    ['tells nothing when its flags become known', state({ flags: null }), state({ flags: ['\\flagged'] }), []],
+    ['tells flags while no folder holds it', state(), state({ missing: true, flags: ['a'] }), ['email.update']],
     [
       'tells one move once',
       state(),

@@ -151,7 +151,12 @@ describe(`a folder of ${COUNT.toLocaleString('en')} messages`, () => {
 
   it('is marked all read in chunks, each with its events', async () => {
     const other = otherWrite();
-    const flags = Array.from({ length: COUNT }, (_, index) => ({ uid: index + 1, seen: true, deleted: false }));
+    const flags = Array.from({ length: COUNT }, (_, index) => ({
+      uid: index + 1,
+      seen: true,
+      deleted: false,
+      flags: [],
+    }));
     await applyFlags(ctx, await folder(), flags, 0);
     expect(await other).toBeLessThan(1.9 * CHUNKS);
     expectBounded({ min: 2 * CHUNKS, max: 2 * CHUNKS });
@@ -185,7 +190,7 @@ describe(`a folder of ${COUNT.toLocaleString('en')} messages`, () => {
     const arrival = { identity: 'i', weakIdentity: 'w', serverId: null };
     await measured.db.transaction(async (tx) => {
       await findCandidates(tx, account, [arrival]);
-      const location = { folderId, uid, accountId: account, emailId: null, seen: false };
+      const location = { folderId, uid, accountId: account, emailId: null, seen: false, flags: [] };
       await insertLocations(tx, [{ ...location, ...arrival }]);
       expect(await countLocations(tx, folderId)).toBe(COUNT + 1);
     });

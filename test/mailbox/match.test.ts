@@ -84,7 +84,7 @@ describe('folders to check before judging', () => {
 
 describe('arrivals and what this API sent or saved', () => {
   const meta = (over: Partial<MessageMeta> = {}): MessageMeta => ({
-    ...{ uid: 7, seen: false, deleted: false, size: 100, internalDate: new Date('2024-05-06') },
+    ...{ uid: 7, seen: false, deleted: false, flags: [], size: 100, internalDate: new Date('2024-05-06') },
     ...{ identity: 'strong', weakIdentity: 'weak', serverId: null, serverThreadId: null, messageId: '<m@x>' },
     ...over,
   });

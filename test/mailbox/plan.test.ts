@@ -13,6 +13,7 @@ const folder = (path: string, over: Partial<FolderState> = {}): FolderState => (
   role: 'UNKNOWN',
   selectable: true,
   localRevision: 0,
+  flagsRead: true,
   uidValidity: 5,
   baselineUidNext: 1,
   uidNext: 10,

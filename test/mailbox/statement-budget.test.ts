@@ -100,7 +100,9 @@ describe('a change of an email is stored by few statements', () => {
   test.each([1, 50])('that another program makes of %s', async (count) => {
     const { running } = await stored(count);
     const folder = await running.folder('INBOX');
-    const flags = running.server.folder('INBOX').messages.map(({ uid }) => ({ uid, seen: true, deleted: false }));
+    const flags = running.server
+      .folder('INBOX')
+      .messages.map(({ uid }) => ({ uid, seen: true, deleted: false, flags: [] }));
     await withinBudget(OF_A_FLAG, () => applyFlags(running.ctx, folder, flags, folder.localRevision));
     expect((await running.events()).filter((type) => type === 'email.update')).toHaveLength(count);
     expect(await running.folder('INBOX')).toMatchObject({ unreadCount: 0 });

@@ -115,7 +115,7 @@ describe('a folder that is deleted at the server', () => {
     await inLease(db(), lease, (tx) =>
       insertLocations(
         tx,
-        copies.map((copy) => ({ ...copy, ...identityOf(copy.uid), seen: false })),
+        copies.map((copy) => ({ ...copy, ...identityOf(copy.uid), seen: false, flags: [] })),
       ),
     );
     await applyList(ctx, folderId, null);
@@ -189,7 +189,15 @@ describe('a folder with a new UIDVALIDITY', () => {
 describe('the number of known locations', () => {
   it('follows every change of them', async () => {
     const key = (uid: number) => ({ folderId, uid });
-    const moved = { uid: 9, folderId: otherId, accountId: account, emailId: emailAt(1), seen: false, ...identityOf(1) };
+    const moved = {
+      uid: 9,
+      folderId: otherId,
+      accountId: account,
+      emailId: emailAt(1),
+      seen: false,
+      flags: [],
+      ...identityOf(1),
+    };
     await inLease(db(), lease, async (tx) => {
       await markVanished(tx, folderId, [1, 2, 3], new Date());
       await markVanished(tx, folderId, [3, 4], new Date());

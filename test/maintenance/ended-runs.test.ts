@@ -63,7 +63,7 @@ const EXPECTED: Record<string, Expected> = {
   housekeeping: 'running',
 };
 /** Their callers wait for the response, and no state stays (test/api/commands.test.ts). */
-const ANSWERED = ['changeMailbox', 'connectMailbox', 'deleteDraft', 'verifyMailbox', 'reparse'];
+const ANSWERED = ['changeMailbox', 'updateEmail', 'connectMailbox', 'deleteDraft', 'verifyMailbox', 'reparse'];
 
 /** One run under way, and the state that users see of its work. */
 interface Subject {

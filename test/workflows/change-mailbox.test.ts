@@ -25,7 +25,7 @@ let act: (tries: number) => Promise<void>;
 const runs = () => ({ client: workers.api, hasWorker: () => Promise.resolve(true) });
 
 beforeAll(async () => {
-  const names = ['markEmail', 'moveEmail', 'trashEmail', 'createFolder', 'changeFolder', 'deleteFolder'];
+  const names = ['markEmail', 'moveEmail', 'trashEmail', 'updateEmail', 'createFolder', 'changeFolder', 'deleteFolder'];
   const activities = names.map((name) => [
     name,
     (input: object) => {
@@ -49,6 +49,8 @@ describe('a change', () => {
     await commands.markEmail(accountId, emailId, false);
     await commands.moveEmail(accountId, emailId, folderId);
     await commands.trashEmail(accountId, emailId);
+    const flags = { add: ['\\Flagged'], remove: ['x'] };
+    await commands.updateEmail(accountId, emailId, { flags, folderId });
     await commands.createFolder(accountId, folderId, { name: 'New', parentId: null });
     await commands.changeFolder(accountId, folderId, { name: 'Newer' });
     await commands.changeFolder(accountId, folderId, { parent_id: null });
@@ -58,6 +60,7 @@ describe('a change', () => {
       ['markEmail', { accountId, emailId, seen: false }],
       ['moveEmail', { accountId, emailId, folderId, kind: 'move' }],
       ['trashEmail', { accountId, emailId, kind: 'trash' }],
+      ['updateEmail', { accountId, emailId, flags, folderId, kind: 'update' }],
       ['createFolder', { accountId, folderId, name: 'New', parentId: null, kind: 'createFolder' }],
       ['changeFolder', { accountId, folderId, name: 'Newer', kind: 'changeFolder' }],
       ['changeFolder', { accountId, folderId, parentId: null, kind: 'changeFolder' }],

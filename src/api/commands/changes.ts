@@ -24,6 +24,7 @@ export function createChangeCommands(deps: ChangeCommandDeps): ChangeCommands {
   return {
     markEmail: (accountId, emailId, seen) => make({ accountId, emailId, kind: seen ? 'read' : 'unread' }),
     moveEmail: (accountId, emailId, folderId) => make({ accountId, emailId, folderId, kind: 'move' }),
+    updateEmail: (accountId, emailId, update) => make({ accountId, emailId, ...update, kind: 'update' }),
     trashEmail: (accountId, emailId) => make({ accountId, emailId, kind: 'trash' }),
     // the folder's id identifies the request too: a repeated call creates the same folder
     createFolder: (accountId, folderId, folder) =>
@@ -56,7 +57,7 @@ async function makeChange(
   ];
   try {
     await execute(deps, {
-      type: WORKFLOWS.changeMailbox,
+      type: kind === 'update' ? WORKFLOWS.updateEmail : WORKFLOWS.changeMailbox,
       workflowId,
       accountId,
       resourceIds,

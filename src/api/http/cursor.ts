@@ -46,7 +46,7 @@ export interface ListIdentity {
 
 const PURPOSE = 'cursor';
 /** Parameters that do not identify a list: the page, and the form of its items. */
-const NOT_IDENTITY = new Set(['cursor', 'limit', 'meta_only']);
+const NOT_IDENTITY = new Set(['cursor', 'limit', 'meta_only', 'fields']);
 
 /** Creates cursors signed by `signer`: base64url of the signature, then of `<ms>:<id>`. */
 export function createCursors(signer: Signer): Cursors {

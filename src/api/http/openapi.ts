@@ -16,6 +16,7 @@ import * as overview from '../../contract/overview.ts';
 import * as replay from '../../contract/replay.ts';
 import * as sending from '../../contract/sending.ts';
 import * as session from '../../contract/session.ts';
+import * as thread from '../../contract/thread.ts';
 import * as tracking from '../../contract/tracking.ts';
 import * as webhook from '../../contract/webhook.ts';
 import { VERSION } from '../../runtime/version.ts';
@@ -24,7 +25,7 @@ import { errorResponses } from './error-responses.ts';
 import { addExamples } from '../examples.ts';
 
 const MODULES = [
-  ...[account, email, sending, folder, contact, apiKey, webhook, replay, history, tracking, events, audit],
+  ...[account, email, thread, sending, folder, contact, apiKey, webhook, replay, history, tracking, events, audit],
   ...[errors, authLink, session, overview, installation],
 ];
 

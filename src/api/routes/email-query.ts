@@ -1,4 +1,6 @@
 import Type from 'typebox';
+import { Email } from '../../contract/email.ts';
+import { ApiError } from '../../contract/errors.ts';
 import { Cursor, DateTime, Limit } from '../../contract/common.ts';
 import type { EmailFilter } from '../../db/queries/email-page.ts';
 import { readOptionalDate } from '../http/dates.ts';
@@ -25,6 +27,15 @@ export const EmailQuery = Type.Object({
   subject: text('any part of the subject; ignores case and accents'),
   has_attachment: Type.Optional(Type.Boolean({ description: 'emails with or without attachments' })),
   is_unread: Type.Optional(Type.Boolean({ description: 'unread or read emails' })),
+  is_starred: Type.Optional(Type.Boolean({ description: 'emails with or without the `\\Flagged` flag' })),
+  is_answered: Type.Optional(Type.Boolean({ description: 'emails with or without the `\\Answered` flag' })),
+  is_forwarded: Type.Optional(Type.Boolean({ description: 'emails with or without the `$Forwarded` keyword' })),
+  keyword: Type.Optional(
+    Type.String({
+      maxLength: 2048,
+      description: 'keywords, separated by commas; matches emails that have all of them; ignores case',
+    }),
+  ),
   before: Type.Optional(DateTime('dated before this time, exclusive')),
   after: Type.Optional(DateTime('dated after this time, exclusive')),
   exclude_folder: Type.Optional(
@@ -33,6 +44,14 @@ export const EmailQuery = Type.Object({
   thread_id: Type.Optional(Type.String({ maxLength: 256, description: '`thr_…`' })),
   message_id: Type.Optional(Type.String({ maxLength: 998, description: 'Message-ID, with or without angle brackets' })),
   meta_only: MetaOnly,
+  fields: Type.Optional(
+    Type.String({
+      maxLength: 1024,
+      description:
+        'members of Email, separated by commas: the emails have only these, `object` and `id`; quicker without `body`, ' +
+        '`body_plain`, `body_new`, `attachments` and `headers`',
+    }),
+  ),
   limit: Limit(),
   cursor: Type.Optional(Cursor),
 });
@@ -48,6 +67,10 @@ export function toFilter(query: EmailQuery, folderId?: string): EmailFilter {
     subject: query.subject,
     hasAttachment: query.has_attachment,
     isUnread: query.is_unread,
+    isStarred: query.is_starred,
+    isAnswered: query.is_answered,
+    isForwarded: query.is_forwarded,
+    keywords: query.keyword === undefined ? undefined : items(query.keyword),
     before: readOptionalDate(query.before),
     after: readOptionalDate(query.after),
     excludeFolders: query.exclude_folder === undefined ? undefined : items(query.exclude_folder),
@@ -56,6 +79,15 @@ export function toFilter(query: EmailQuery, folderId?: string): EmailFilter {
     folderId,
   };
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+}
+
+/** The members that a list is to have; null: all. @throws ApiError invalid_parameters */
+export function fieldsOf({ fields }: EmailQuery): ReadonlySet<string> | null {
+  if (fields === undefined) return null;
+  const names = items(fields);
+  const unknown = names.find((name) => !Object.hasOwn(Email.properties, name));
+  if (unknown !== undefined) throw new ApiError('invalid_parameters', `fields: an Email has no member ${unknown}`);
+  return new Set(names);
 }
 
 /** Splits a comma-separated list; omits empty items. */

@@ -1,11 +1,13 @@
 import type { FastifyReply } from 'fastify';
 import Type from 'typebox';
 import { Email, EmailList } from '../../contract/email.ts';
+import { Keyword } from '../../contract/flags.ts';
 import { EmailDeleted } from '../../contract/sending.ts';
 import { getEmail, getEmailSource, listEmails } from '../../db/queries/emails.ts';
 import { folderExists } from '../../db/queries/folders.ts';
 import { jsonWithItems } from '../../db/driver/json-text.ts';
-import { EmailQuery, MetaOnly, toFilter } from './email-query.ts';
+import type { EmailUpdate } from '../../workflows/change-mailbox.ts';
+import { EmailQuery, fieldsOf, MetaOnly, toFilter } from './email-query.ts';
 import {
   AccountParams,
   responses,
@@ -109,7 +111,8 @@ async function sendList(
   const list = { name: `Emails ${folderId ?? ''}`, accountId, query };
   const position = cursors.read(list, query.cursor);
   const filter = toFilter(query, folderId);
-  const page = await listEmails(pool, accountId, filter, { metaOnly: query.meta_only, limit: query.limit, position });
+  const { meta_only: metaOnly, limit } = query;
+  const page = await listEmails(pool, accountId, filter, { metaOnly, fields: fieldsOf(query), limit, position });
   return sendJson(
     reply,
     jsonWithItems<EmailList, 'data'>(
@@ -120,12 +123,22 @@ async function sendList(
   );
 }
 
-const MoveEmail = Type.Object({
-  folders_ids: Type.Array(Type.String({ description: '`fld_…`' }), {
-    minItems: 1,
-    maxItems: 1,
-    description: 'exactly one folder: in IMAP an email is in one folder',
-  }),
+const FoldersIds = Type.Array(Type.String({ description: '`fld_…`' }), {
+  minItems: 1,
+  maxItems: 1,
+  description: 'exactly one folder: in IMAP an email is in one folder',
+});
+const MoveEmail = Type.Object({ folders_ids: FoldersIds });
+
+const Keywords = (description: string) =>
+  Type.Optional(Type.Array(Keyword('an IMAP keyword: `Project-X`, `$label1`, …'), { maxItems: 50, description }));
+const UpdateEmail = Type.Object({
+  is_unread: Type.Optional(Type.Boolean()),
+  is_starred: Type.Optional(Type.Boolean()),
+  keywords: Type.Optional(
+    Type.Object({ add: Keywords('keywords to set'), remove: Keywords('keywords to remove, after others are set') }),
+  ),
+  folders_ids: Type.Optional(FoldersIds),
 });
 
 const ERRORS = ['invalid_credentials', 'not_found', 'provider_rejected', 'provider_error'] as const;
@@ -181,6 +194,30 @@ export const emailChangeRoutes: Routes = (app, deps) => {
     },
   );
 
+  app.patch(
+    '/:account_id/emails/:email_id',
+    {
+      schema: {
+        tags: ['Emails'],
+        operationId: 'updateEmail',
+        summary: 'Change an email',
+        description:
+          'Marks the email as read or unread, stars it, sets and removes keywords, moves it, or several of these; what is ' +
+          'left out stays. A keyword that the mail server does not keep is 422 `errors/provider_rejected`, and nothing ' +
+          'is moved then.',
+        params: EmailParams,
+        body: UpdateEmail,
+        response: responses('The email', Email, ...ERRORS),
+      },
+    },
+    async ({ params, body }, reply) => {
+      await requireEmail(deps, params);
+      const update = updateOf(body);
+      if (update.flags || update.folderId) await commands.updateEmail(params.account_id, params.email_id, update);
+      return sendJson(reply, await changedEmail(deps, params));
+    },
+  );
+
   app.delete(
     '/:account_id/emails/:email_id',
     {
@@ -202,6 +239,24 @@ export const emailChangeRoutes: Routes = (app, deps) => {
     },
   );
 };
+
+function updateOf({ is_unread, is_starred, keywords, folders_ids }: Type.Static<typeof UpdateEmail>): EmailUpdate {
+  const add = [
+    ...(is_unread === false ? ['\\Seen'] : []),
+    ...(is_starred === true ? ['\\Flagged'] : []),
+    ...(keywords?.add ?? []),
+  ];
+  const remove = [
+    ...(is_unread === true ? ['\\Seen'] : []),
+    ...(is_starred === false ? ['\\Flagged'] : []),
+    ...(keywords?.remove ?? []),
+  ];
+  const [folderId] = folders_ids ?? [];
+  return {
+    ...(add.length + remove.length > 0 ? { flags: { add, remove } } : {}),
+    ...(folderId === undefined ? {} : { folderId }),
+  };
+}
 
 /** Checks, before a workflow starts, that the email exists and its account can be changed. */
 async function requireEmail({ db, pool }: RouteDeps, params: Params): Promise<void> {

@@ -1,16 +1,29 @@
 import type { FastifyReply } from 'fastify';
 import Type from 'typebox';
-import { Cursor, Limit, MAX_LIMIT } from '../../contract/common.ts';
+import { Cursor, DateTime, Limit, MAX_LIMIT } from '../../contract/common.ts';
 import { Thread } from '../../contract/email.ts';
+import { ThreadList } from '../../contract/thread.ts';
 import { jsonWithItems } from '../../db/driver/json-text.ts';
+import { listThreads } from '../../db/queries/thread-list.ts';
 import { getThread } from '../../db/queries/threads.ts';
+import { readOptionalDate } from '../http/dates.ts';
 import { MetaOnly } from './email-query.ts';
 import { EmailParams } from './emails.ts';
-import { responses, existing, Id, type RouteDeps, type Routes, sendJson } from './route.ts';
+import { AccountParams, responses, existing, Id, type RouteDeps, type Routes, sendJson } from './route.ts';
 
 const ThreadQuery = Type.Object({ meta_only: MetaOnly, limit: Limit(MAX_LIMIT), cursor: Type.Optional(Cursor) });
 
-/** Routes that read a thread, by its id or by the id of one of its emails. */
+const ThreadsQuery = Type.Object({
+  is_unread: Type.Optional(Type.Boolean({ description: 'threads with or without an unread email' })),
+  is_starred: Type.Optional(Type.Boolean({ description: 'threads with or without a starred email' })),
+  has_attachment: Type.Optional(Type.Boolean({ description: 'threads with or without attachments' })),
+  before: Type.Optional(DateTime('whose last email is dated before this time, exclusive')),
+  after: Type.Optional(DateTime('whose last email is dated after this time, exclusive')),
+  limit: Limit(),
+  cursor: Type.Optional(Cursor),
+});
+
+/** Routes that list threads and read one, by its id or by the id of one of its emails. */
 export const threadRoutes: Routes = (app, deps) => {
   const schema = {
     tags: ['Emails'],
@@ -19,6 +32,31 @@ export const threadRoutes: Routes = (app, deps) => {
     querystring: ThreadQuery,
     response: responses('The thread', Thread, 'not_found'),
   };
+
+  app.get(
+    '/:account_id/threads',
+    {
+      schema: {
+        tags: ['Emails'],
+        operationId: 'listThreads',
+        summary: 'List threads',
+        description: 'Returns the conversations of the mailbox, without drafts.',
+        params: AccountParams,
+        querystring: ThreadsQuery,
+        response: responses('Threads, the one with the latest email first', ThreadList, 'not_found'),
+      },
+    },
+    async ({ params: { account_id: accountId }, query }) => {
+      const list = { name: 'Threads', accountId, query };
+      const position = deps.cursors.read(list, query.cursor);
+      const filter = {
+        ...{ isUnread: query.is_unread, isStarred: query.is_starred, hasAttachment: query.has_attachment },
+        ...{ before: readOptionalDate(query.before), after: readOptionalDate(query.after) },
+      };
+      const { data, next } = await listThreads(deps.db, accountId, { filter, limit: query.limit, position });
+      return { object: 'Threads' as const, data, has_more: next !== null, cursor: deps.cursors.write(list, next) };
+    },
+  );
 
   app.get(
     '/:account_id/threads/:thread_id',

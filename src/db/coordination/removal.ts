@@ -20,6 +20,7 @@ import {
   sends,
   threadKeys,
   threads,
+  threadSummaries,
   trackingRecords,
 } from '../schema/index.ts';
 
@@ -39,6 +40,8 @@ const MAIL_TABLES = [
   threadKeys,
   mergingThreads,
   threads,
+  // before emails: their trigger changes no summary then
+  threadSummaries,
   emails,
   folders,
   pathReservations,

@@ -19,7 +19,7 @@ export async function listDrafts(
   const { limit, position } = page;
   const beyond = position ? sql`and (e.date, e.id) < (${position.date}::timestamptz, ${position.id})` : sql``;
   const text = sql`
-    select ${emailColumns(false)} from emails e ${CONTENTS_AND_LOCATIONS}
+    select ${emailColumns('whole')} from emails e ${CONTENTS_AND_LOCATIONS}
     where e.account_id = ${accountId} and e.is_draft and ${isActive} ${beyond}
     order by e.date desc, e.id desc limit ${limit + 1}`;
   const emails = await selectEmails(pool, compile(text)());
@@ -34,7 +34,7 @@ const oneDraft = compile(
   statement(
     'one_draft',
     () => sql`
-  select ${emailColumns(false)} from emails e ${CONTENTS_AND_LOCATIONS}
+  select ${emailColumns('whole')} from emails e ${CONTENTS_AND_LOCATIONS}
   where (e.draft_id = ${slot('id')} or e.id = ${slot('id')}) and e.account_id = ${slot('accountId')} and e.is_draft
     and ${isActive}`,
   )(),

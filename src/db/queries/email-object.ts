@@ -1,4 +1,6 @@
 import type { Email } from '../../contract/email.ts';
+import { snippetOf } from '../../contract/snippet.ts';
+import { shownFlags } from '../../contract/flags.ts';
 import type { FolderRole } from '../../contract/folder.ts';
 import type { emailContents, emails } from '../schema/index.ts';
 
@@ -22,6 +24,7 @@ export type EmailRow = Pick<
   | 'threadId'
   | HeadColumn
   | 'isUnread'
+  | 'flags'
   | 'draftId'
   | 'origin'
   | 'isEcho'
@@ -37,7 +40,7 @@ export type EmailRow = Pick<
 /** The columns of `email_contents` that an Email shows. */
 export type EmailContentsRow = Pick<
   typeof emailContents.$inferSelect,
-  'body' | 'bodyPlain' | 'bodyNew' | 'headers' | 'attachments'
+  'body' | 'bodyPlain' | 'bodyNew' | 'snippet' | 'headers' | 'attachments'
 >;
 
 /** A location as the folder rule needs it. */
@@ -65,6 +68,7 @@ export function toEmail(
 ): Email {
   return {
     ...frameOf(row, folders, object),
+    snippet: contents ? (contents.snippet ?? snippetOf(contents.bodyNew, contents.bodyPlain)) : '',
     body: contents?.body ?? '',
     body_plain: contents?.bodyPlain ?? '',
     body_new: contents?.bodyNew ?? null,
@@ -74,7 +78,7 @@ export function toEmail(
 }
 
 /** An Email without its contents, which follow it. */
-export type EmailFrame = Omit<Email, 'body' | 'body_plain' | 'body_new' | 'attachments' | 'headers'>;
+export type EmailFrame = Omit<Email, 'snippet' | 'body' | 'body_plain' | 'body_new' | 'attachments' | 'headers'>;
 
 /** The part of an email that depends on its row and its folders. */
 export function frameOf(row: EmailRow, folders: string[], object: Email['object'] = 'Email'): EmailFrame {
@@ -86,6 +90,7 @@ export function frameOf(row: EmailRow, folders: string[], object: Email['object'
     ...headOf(row),
     folders,
     is_unread: row.isUnread,
+    ...shownFlags(row.flags),
     is_complete: row.isComplete,
     origin: row.origin === 'api' ? 'api' : 'external',
     is_echo: row.isEcho,

@@ -1,5 +1,6 @@
 import { type SQL, sql } from 'drizzle-orm';
 import { normalAddress, withUnicodeDomains } from '../../mail-wire/addresses.ts';
+import { ANSWERED, FORWARDED, STARRED } from '../../contract/flags.ts';
 import { likePattern } from '../../contract/search-text.ts';
 import { slot } from '../driver/statement.ts';
 import { storedIdsOf, threadOf } from './merging-threads.ts';
@@ -17,6 +18,11 @@ export interface EmailFilter {
   subject?: string;
   hasAttachment?: boolean;
   isUnread?: boolean;
+  isStarred?: boolean;
+  isAnswered?: boolean;
+  isForwarded?: boolean;
+  /** each of these keywords, in any case */
+  keywords?: string[];
   /** exclusive */
   before?: Date;
   /** exclusive */
@@ -41,8 +47,16 @@ export interface EmailPosition {
  */
 
 /** The parts that a filter has, as text; equal for filters of one shape. */
-export function shapeOf({ isUnread, hasAttachment, ...filter }: EmailFilter): string {
-  return JSON.stringify([isUnread ?? null, hasAttachment ?? null, ...Object.keys(searched(filter)).sort()]);
+export function shapeOf({
+  isUnread,
+  hasAttachment,
+  isStarred,
+  isAnswered,
+  isForwarded,
+  ...filter
+}: EmailFilter): string {
+  const booleans = [isUnread, hasAttachment, isStarred, isAnswered, isForwarded].map((value) => value ?? null);
+  return JSON.stringify([...booleans, ...Object.keys(searched(filter)).sort()]);
 }
 
 /** The values of the slots of a statement of `emailPage`. */
@@ -51,7 +65,7 @@ export function pageValues(
   filter: EmailFilter,
   position: EmailPosition | null,
 ): Record<string, unknown> {
-  const { q, subject, from, to, anyEmail, messageId, ...rest } = filter;
+  const { q, subject, from, to, anyEmail, messageId, keywords, ...rest } = filter;
   const [qPattern, subjectPattern] = [likePattern(withUnicodeDomains(q ?? '')), likePattern(subject ?? '')];
   return {
     ...{ ...rest, accountId, ...(position ? { positionDate: position.date, positionId: position.id } : {}) },
@@ -59,18 +73,20 @@ export function pageValues(
     from: from === undefined ? null : normalAddress(from),
     to: to === undefined ? null : [normalAddress(to)],
     anyEmail: anyEmail?.map(normalAddress),
+    keywords: keywords?.map((keyword) => keyword.toLowerCase()),
     messageId: messageId === undefined ? null : `<${messageId.trim().replace(/^<|>$/g, '')}>`,
   };
 }
 
-/** Removes the conditions that match everything: text without a visible character, no folder to exclude. */
+/** Removes the conditions that match everything: text without a visible character, no folder to exclude, no keyword. */
 function searched(filter: EmailFilter): EmailFilter {
-  const { q, subject, excludeFolders, ...rest } = filter;
+  const { q, subject, excludeFolders, keywords, ...rest } = filter;
   return {
     ...rest,
     ...(q === undefined || likePattern(q) === '%' ? {} : { q }),
     ...(subject === undefined || likePattern(subject) === '%' ? {} : { subject }),
     ...(excludeFolders === undefined || excludeFolders.length === 0 ? {} : { excludeFolders }),
+    ...(keywords === undefined || keywords.length === 0 ? {} : { keywords }),
   };
 }
 
@@ -206,6 +222,15 @@ function rowConditions(filter: EmailFilter, threadIds: SQL): SQL[] {
   if (filter.hasAttachment !== undefined) {
     conditions.push(filter.hasAttachment ? sql`e.has_attachments` : sql`not e.has_attachments`);
   }
+  for (const [wanted, flag] of [
+    [filter.isStarred, STARRED],
+    [filter.isAnswered, ANSWERED],
+    [filter.isForwarded, FORWARDED],
+  ] as const) {
+    const has = sql`e.flags @> array[${sql.raw(`'${flag}'`)}]`;
+    if (wanted !== undefined) conditions.push(wanted ? has : sql`not coalesce(${has}, false)`);
+  }
+  if (filter.keywords !== undefined) conditions.push(sql`(e.flags @> ${slot('keywords')}::text[] and e.flags <> '{}')`);
   if (filter.threadId !== undefined) conditions.push(sql`e.thread_id = ${threadIds}`);
   if (filter.messageId !== undefined) conditions.push(sql`e.message_id = ${slot('messageId')}`);
   if (filter.excludeFolders !== undefined) conditions.push(sql`not ${isIn(slot('excludeFolders'))}`);

@@ -3,9 +3,9 @@ import type pg from 'pg';
 import { MAX_LIMIT } from '../../contract/common.ts';
 import type { Email } from '../../contract/email.ts';
 import { type EmailFilter, type EmailPosition, emailPage, hasFixedPlan, pageValues, shapeOf } from './email-page.ts';
-import { CONTENTS_AND_LOCATIONS, emailColumns, selectEmails } from './email-select.ts';
+import { CONTENTS_AND_LOCATIONS, emailColumns, type EmailParts, selectEmails } from './email-select.ts';
 import { compile, slot, statement } from '../driver/statement.ts';
-import { type JsonOf, type JsonPieces, jsonPieces } from '../driver/json-text.ts';
+import { type JsonOf, type JsonPieces, jsonPieces, parsePieces } from '../driver/json-text.ts';
 
 export interface EmailListing {
   data: JsonPieces<Email>[];
@@ -15,6 +15,8 @@ export interface EmailListing {
 
 interface EmailPageOptions {
   metaOnly: boolean;
+  /** the members that are wanted; null: all */
+  fields: ReadonlySet<string> | null;
   limit: number;
   position: EmailPosition | null;
 }
@@ -30,7 +32,25 @@ export async function listEmails(
   const values = { ...pageValues(accountId, filter, position), limit, taken: limit + 1 };
   const selected = await selectEmails(pool, pageStatement(filter, page)(values));
   const last = selected.at(-1)?.place();
-  return { data: selected.map(({ email }) => email), next: last?.isMore ? last : null };
+  const { fields } = page;
+  const data = selected.map(({ email }) => (fields ? onlyFields(email, fields) : email));
+  return { data, next: last?.isMore ? last : null };
+}
+
+/** The members that need more than the frame. */
+const OF_CONTENTS = ['body', 'body_plain', 'body_new', 'attachments'];
+
+function partsOf({ metaOnly, fields }: Pick<EmailPageOptions, 'metaOnly' | 'fields'>): EmailParts {
+  const wants = (names: string[]) => !fields || names.some((name) => fields.has(name));
+  if (!metaOnly && wants(OF_CONTENTS)) return 'whole';
+  return wants(['headers', ...OF_CONTENTS]) ? 'metadata' : 'frame';
+}
+
+/** `object` and `id` are in each. */
+function onlyFields(email: JsonPieces<Email>, fields: ReadonlySet<string>): JsonPieces<Email> {
+  const members = Object.entries(parsePieces(email));
+  const kept = members.filter(([name]) => fields.has(name) || name === 'object' || name === 'id');
+  return jsonPieces(JSON.stringify(Object.fromEntries(kept)) as JsonOf<Email>);
 }
 
 /** Statements of pages by their shape: to put one together takes longer than to run it. */
@@ -41,17 +61,18 @@ const SIZES = [10, 50, MAX_LIMIT];
 
 function pageStatement(
   filter: EmailFilter,
-  { metaOnly, limit, position }: EmailPageOptions,
+  { limit, position, ...wanted }: EmailPageOptions,
 ): ReturnType<typeof compile> {
   const named = hasFixedPlan(filter);
   // no parameter, of which Postgres would expect a tenth of the table; and few numbers, for few statements
   const rows = String(1 + (named ? (SIZES.find((size) => size >= limit) ?? MAX_LIMIT) : limit));
+  const parts = partsOf(wanted);
   const isLater = position !== null;
-  const shape = [shapeOf(filter), metaOnly, isLater, rows].join(' ');
+  const shape = [shapeOf(filter), parts, isLater, rows].join(' ');
   let page = pages.get(shape);
   if (!page) {
     if (pages.size >= REMEMBERED) pages.clear();
-    const text = pageOf(emailPage(filter, isLater, sql.raw(rows)), metaOnly);
+    const text = pageOf(emailPage(filter, isLater, sql.raw(rows)), parts);
     page = compile(named ? statement('emails_page', () => text)() : text);
     pages.set(shape, page);
   }
@@ -59,27 +80,27 @@ function pageStatement(
 }
 
 /** Selects the emails of a page; `ids` selects their ids and dates, and one more, when there is one. */
-function pageOf(ids: SQL, metaOnly: boolean): SQL {
+function pageOf(ids: SQL, parts: EmailParts): SQL {
   return sql`
     with page as materialized (select * from (${ids}) newest limit ${slot('taken')})
-    select ${emailColumns(metaOnly, sql`(select count(*) from page) > ${slot('limit')}`)}
+    select ${emailColumns(parts, sql`(select count(*) from page) > ${slot('limit')}`)}
     from (select id, date from page order by date desc, id desc limit ${slot('limit')}) shown
     join emails e on e.id = shown.id and e.account_id = ${slot('accountId')}
     ${CONTENTS_AND_LOCATIONS}
     order by shown.date desc, shown.id desc`;
 }
 
-const oneEmail = (metaOnly: boolean) =>
+const oneEmail = (parts: EmailParts) =>
   compile(
     statement(
       'one_email',
       () => sql`
-    select ${emailColumns(metaOnly)} from emails e ${CONTENTS_AND_LOCATIONS}
+    select ${emailColumns(parts)} from emails e ${CONTENTS_AND_LOCATIONS}
     where e.id = ${slot('id')} and e.account_id = ${slot('accountId')}`,
     )(),
   );
-const wholeEmail = oneEmail(false);
-const metadataOfEmail = oneEmail(true);
+const wholeEmail = oneEmail('whole');
+const metadataOfEmail = oneEmail('metadata');
 const sourceOfEmail = compile(
   statement(
     'source_of_email',

@@ -46,7 +46,7 @@ const pageOf = (metaOnly: boolean, beyond: SQL) =>
     statement(
       'thread_page',
       () => sql`
-  select ${emailColumns(metaOnly)} from (
+  select ${emailColumns(metaOnly ? 'metadata' : 'whole')} from (
     select e.* from (${storedIdsOf(threadOf(slot('threadId')))}) stored cross join lateral (
       select * from emails e
       where e.thread_id = stored.id and e.account_id = ${slot('accountId')} and not e.is_draft ${beyond}

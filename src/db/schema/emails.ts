@@ -1,5 +1,16 @@
 import { sql } from 'drizzle-orm';
-import { bigint, boolean, index, jsonb, pgTable, primaryKey, smallint, text, uniqueIndex } from 'drizzle-orm/pg-core';
+import {
+  bigint,
+  boolean,
+  index,
+  integer,
+  jsonb,
+  pgTable,
+  primaryKey,
+  smallint,
+  text,
+  uniqueIndex,
+} from 'drizzle-orm/pg-core';
 import type {
   Attachment,
   Attendee,
@@ -45,6 +56,28 @@ export const threadKeys = pgTable(
   (t) => [primaryKey({ columns: [t.accountId, t.key] }), index('thread_keys_thread').on(t.threadId)],
 );
 
+/**
+ * What the list of threads shows of each, without drafts. Triggers on `emails` and `merging_threads` keep it, in the
+ * statements that change those. Its ids are those that threads have now: see src/db/queries/merging-threads.ts.
+ */
+export const threadSummaries = pgTable(
+  'thread_summaries',
+  {
+    threadId: text('thread_id').primaryKey(),
+    accountId: text('account_id').notNull(),
+    lastDate: at('last_date').notNull(),
+    lastEmailId: text('last_email_id').notNull(),
+    emails: integer().notNull(),
+    unread: integer().notNull(),
+    starred: integer().notNull(),
+    withAttachments: integer('with_attachments').notNull(),
+  },
+  (t) => [
+    index('thread_summaries_list').on(t.accountId, t.lastDate, t.threadId),
+    index('thread_summaries_unread').on(t.accountId, t.lastDate, t.threadId).where(sql`unread > 0`),
+  ],
+);
+
 export const emails = pgTable(
   'emails',
   {
@@ -61,6 +94,8 @@ export const emails = pgTable(
     replyToAttendees: jsonb('reply_to_attendees').$type<Attendee[]>().notNull(),
     hasAttachments: boolean('has_attachments').notNull(),
     isUnread: boolean('is_unread').notNull(),
+    /** further flags and keywords, see src/contract/flags.ts; null: stored by an earlier version, and not read since */
+    flags: text().array(),
     /** is in the folder whose role is DRAFTS */
     isDraft: boolean('is_draft').notNull().default(false),
     draftId: text('draft_id'),
@@ -92,6 +127,8 @@ export const emails = pgTable(
     index('emails_list').on(t.accountId, t.date, t.id).where(sql`not is_draft`),
     index('emails_drafts').on(t.accountId, t.date, t.id).where(sql`is_draft`),
     index('emails_unread').on(t.accountId, t.date, t.id).where(sql`is_unread and not is_draft`),
+    index('emails_starred').on(t.accountId, t.date, t.id).where(sql`flags @> array['\\flagged']`),
+    index('emails_flags').using('gin', t.accountId, t.flags).where(sql`flags <> '{}'`),
     index('emails_with_attachments').on(t.accountId, t.date, t.id).where(sql`has_attachments and not is_draft`),
     index('emails_thread').on(t.threadId, t.date, t.id),
     index('emails_message_id').on(t.accountId, t.messageId),
@@ -123,6 +160,8 @@ export const emailContents = pgTable(
     bodyNew: json<string>('body_new'),
     /** the members that depend on the message alone (`headText`); null: stored before this column existed */
     head: text(),
+    /** null: stored before this column existed; reads make it of the text then */
+    snippet: json<string>('snippet'),
     headers: json<Header[]>('headers').notNull(),
     attachments: json<Attachment[]>('attachments').notNull(),
   },

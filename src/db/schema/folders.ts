@@ -35,6 +35,8 @@ export const folders = pgTable(
     highestModseq: text('highest_modseq'),
     /** baseline locations are known from this UID up (the scan goes downwards); 1: all */
     scannedFrom: bigint('scanned_from', { mode: 'number' }),
+    /** false: locations may lack flags, which earlier versions did not store; the next pass reads all */
+    flagsRead: boolean('flags_read').notNull().default(false),
     totalCount: integer('total_count').notNull().default(0),
     unreadCount: integer('unread_count').notNull().default(0),
     /** locations of the folder that have not vanished, baseline included; counted by the statements that change them */
@@ -98,6 +100,8 @@ export const locations = pgTable(
     /** date of the email, for the folder's list; null for baseline */
     date: at('date'),
     seen: boolean().notNull(),
+    /** further flags and keywords, see src/contract/flags.ts; null: stored by an earlier version, and not read since */
+    flags: text().array(),
     /** \Deleted is set */
     deleted: boolean().notNull().default(false),
     /** when it vanished; stored until every other folder has been checked, so that a moved message is not new mail */

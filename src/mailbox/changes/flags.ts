@@ -5,7 +5,13 @@ import { fetchFlags, type MessageFlags } from '../../imap/fetch.ts';
 import { Writes } from '../../db/driver/writes.ts';
 import { changeKnownEmails } from '../change-emails.ts';
 import type { SyncContext } from '../context.ts';
-import { located, saveUnread, type StoredState, unreadIn } from '../store/email-states.ts';
+import {
+  haveOtherFlags,
+  located,
+  saveEmailFlags,
+  type StoredState,
+  withFlagsOfLocations,
+} from '../store/email-states.ts';
 import { countUnread, type FolderState, getLocalRevision } from '../store/folders.ts';
 import {
   type ChangedFlags,
@@ -20,7 +26,7 @@ import {
 const CHUNK = 500;
 
 /**
- * Stores the flags that differ, with the events of emails that became read or unread. `localRevision` is that of the
+ * Stores the flags that differ, with the events of emails whose flags changed. `localRevision` is that of the
  * folder before the flags were read: if this API has changed the folder since, they are read again.
  * @returns whether flags differed
  */
@@ -73,9 +79,9 @@ export async function storeFlagChanges(
   await saveFlags(writes, changed);
   const byPlace = new Map(changed.map((flags) => [placeOf(flags), flags]));
   const after = emails.map((email) => withFlags(email, byPlace));
-  await saveUnread(
+  await saveEmailFlags(
     writes,
-    after.filter((email, index) => email.isUnread !== emails[index]?.isUnread),
+    after.filter((email, index) => haveOtherFlags(email, emails[index] as StoredState)),
   );
   const counted = byApi ? flags : changed;
   await countUnread(
@@ -96,9 +102,9 @@ export async function storeFlagChanges(
 function withFlags(email: StoredState, changed: ReadonlyMap<string, ChangedFlags>): StoredState {
   const locations = email.locations.map((location) => {
     const flags = changed.get(placeOf(location));
-    return flags ? { ...location, seen: flags.seen, deleted: flags.deleted } : location;
+    return flags ? { ...location, seen: flags.seen, deleted: flags.deleted, flags: flags.flags } : location;
   });
-  return { ...email, locations, isUnread: unreadIn({ ...email, locations }) };
+  return withFlagsOfLocations({ ...email, locations });
 }
 
 function placeOf({ folderId, uid }: { folderId: string; uid: number }): string {

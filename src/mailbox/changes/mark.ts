@@ -1,6 +1,10 @@
+import { STARRED } from '../../contract/flags.ts';
 import type { RunRef } from '../../db/coordination/finished-runs.ts';
 import { inLease } from '../../db/coordination/lease.ts';
-import { storeFlags } from '../../imap/store.ts';
+import { readFlags } from '../../imap/fetch.ts';
+import type { ImapSession } from '../../imap/session.ts';
+import { notKept, storeFlags } from '../../imap/store.ts';
+import { MailError } from '../../mail-wire/mail-error.ts';
 import type { SyncContext } from '../context.ts';
 import { storeFlagChanges } from './flags.ts';
 import type { LocationFlags } from '../store/locations.ts';
@@ -9,24 +13,41 @@ import { LocationChanged, locateUnmoved, openLocation } from './locate.ts';
 
 const SEEN = '\\Seen';
 
+/** Flags and keywords to set and to remove, in any case; one that is in both is removed. */
+export interface FlagChange {
+  add: string[];
+  remove: string[];
+}
+
+/** Marks an email as read or unread, as `changeFlags` does. */
+export function markEmail(ctx: SyncContext, emailId: string, seen: boolean, finishes?: RunRef): Promise<void> {
+  return changeFlags(ctx, emailId, seen ? { add: [SEEN], remove: [] } : { add: [], remove: [SEEN] }, finishes);
+}
+
 /**
- * Marks an email as read or unread at the provider, wherever it is, and then in the store. Both steps are idempotent.
- * `finishes`: the run that this completes.
- * @throws ApiError not_found; MailError
+ * Changes flags of an email at the provider, wherever it is, and then in the store. Both steps are idempotent. `finishes`:
+ * the run that this completes.
+ * @throws ApiError not_found; MailError, provider_rejected when the folder does not keep one of them
  */
-export async function markEmail(ctx: SyncContext, emailId: string, seen: boolean, finishes?: RunRef): Promise<void> {
+export async function changeFlags(
+  ctx: SyncContext,
+  emailId: string,
+  change: FlagChange,
+  finishes?: RunRef,
+): Promise<void> {
   await locateUnmoved(ctx, emailId, async (locations) => {
     // 1. the provider; in Gmail all labels share the flags of the message, except \Deleted, which is set per label
     const oneMail = ctx.session.has('X-GM-EXT-1');
     const flags: LocationFlags[] = [];
     for (const location of oneMail ? locations.slice(0, 1) : locations) {
       await openLocation(ctx, location);
-      const change = seen ? { add: [SEEN] } : { remove: [SEEN] };
-      const now = (await storeFlags(ctx.session, [location.uid], change)).get(location.uid);
-      if (!now) throw new LocationChanged(location, { gone: true });
+      // a keyword that the folder does not keep is removed already
+      refuseUnkept(notKept(ctx.session, change.add.filter(isOptional)));
+      const now = await storeAt(ctx.session, location, change);
       for (const shown of oneMail ? locations : [location]) {
-        const deleted = shown === location ? { deleted: now.has('\\Deleted') } : {};
-        flags.push({ folderId: shown.folderId, uid: shown.uid, seen: now.has(SEEN), ...deleted });
+        const { deleted, ...rest } = now;
+        const own = shown === location ? { deleted } : {};
+        flags.push({ folderId: shown.folderId, uid: shown.uid, ...rest, ...own });
       }
     }
     // 2. the store, with its event unless the watching activity has emitted it
@@ -40,4 +61,29 @@ export async function markEmail(ctx: SyncContext, emailId: string, seen: boolean
       throw new LocationChanged(location, { gone: false, byCall: notStored.length === 0 });
     });
   });
+}
+
+async function storeAt(session: ImapSession, location: EmailLocation, change: FlagChange) {
+  const now = (await storeFlags(session, [location.uid], change)).get(location.uid);
+  if (!now) throw new LocationChanged(location, { gone: true });
+  // some servers accept a change of a flag that they do not store
+  const has = lowerCased(now);
+  const removed = lowerCased(change.remove);
+  const isUnchanged = (name: string, wanted: boolean) => isOptional(name) && has.has(name.toLowerCase()) !== wanted;
+  refuseUnkept([
+    ...change.add.filter((name) => !removed.has(name.toLowerCase()) && isUnchanged(name, true)),
+    ...change.remove.filter((name) => isUnchanged(name, false)),
+  ]);
+  return readFlags(now);
+}
+
+/** Every server keeps \Seen, or shows it as it is. */
+const isOptional = (name: string): boolean => name.toLowerCase() !== '\\seen';
+const lowerCased = (names: Iterable<string>) => new Set([...names].map((name) => name.toLowerCase()));
+
+function refuseUnkept(names: string[]): void {
+  if (names.length === 0) return;
+  const shown = names.map((name) => (name.toLowerCase() === STARRED ? '\\Flagged' : name));
+  const detail = `the mail server does not store ${shown.join(', ')} in this folder`;
+  throw new MailError('provider_rejected', 'imap', detail, { refused: true });
 }

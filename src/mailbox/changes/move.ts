@@ -270,7 +270,7 @@ export async function saveMove(ctx: SyncContext, emailId: string, outcome: Finis
       // Another call may have marked it as read or unread since the move started.
       const stored = arrived && before.get(emailId)?.locations.find((location) => isAt(location, arrived.from));
       const added = arrived
-        ? [{ ...locationOf(ctx, emailId, target, arrived), ...(stored && { seen: stored.seen }) }]
+        ? [{ ...locationOf(ctx, emailId, target, arrived), ...(stored && { seen: stored.seen, flags: stored.flags }) }]
         : [];
       await moveLocations(tx, { removed, added, settled: [emailId], touched: [target.id] });
     });
@@ -287,7 +287,7 @@ function locationOf(
   target: FolderState,
   { uid, from }: NonNullable<MoveOutcome['arrived']>,
 ): MovedLocation {
-  const { seen, identity, weakIdentity, serverId } = from;
+  const { seen, flags, identity, weakIdentity, serverId } = from;
   const accountId = ctx.account.id;
-  return { folderId: target.id, uid, accountId, emailId, seen, identity, weakIdentity, serverId };
+  return { folderId: target.id, uid, accountId, emailId, seen, flags, identity, weakIdentity, serverId };
 }

@@ -91,7 +91,7 @@ async function listOnce(ctx: SyncContext, freshSession: boolean): Promise<Folder
 function isDirty(folder: FolderState, { status, selectable }: FolderFacts): boolean {
   if (!selectable) return false;
   // It may open all the same.
-  if (!status) return true;
+  if (!status || !folder.flagsRead) return true;
   if (folder.uidNext === null || status.uidValidity !== folder.uidValidity || status.uidNext > folder.uidNext)
     return true;
   if (status.messages !== folder.totalCount) return true;

@@ -1,4 +1,5 @@
 import type { Attachment, Bounce, Complaint } from '../../contract/email.ts';
+import { snippetOf } from '../../contract/snippet.ts';
 import { headText } from '../../db/queries/email-object.ts';
 import type { MessageMeta } from '../../imap/fetch.ts';
 import { hasAttachments, type ParsedMail } from '../../mime/parser.ts';
@@ -40,8 +41,8 @@ export function threadFactsOf({ parsed, meta }: FetchedMail): ThreadedMail {
 
 /** The row of a message's location; `emailId` null: baseline. */
 export function locationRow(accountId: string, folderId: string, meta: MessageMeta, emailId: string | null) {
-  const { uid, seen, deleted, identity, weakIdentity, serverId } = meta;
-  return { folderId, uid, accountId, emailId, seen, deleted, identity, weakIdentity, serverId };
+  const { uid, seen, deleted, flags, identity, weakIdentity, serverId } = meta;
+  return { folderId, uid, accountId, emailId, seen, deleted, flags, identity, weakIdentity, serverId };
 }
 
 /** The columns of an email that do not come from the message. */
@@ -77,6 +78,7 @@ export function buildEmail(
       body: parsed.body,
       bodyPlain: parsed.bodyPlain,
       bodyNew: parsed.bodyNew,
+      snippet: snippetOf(parsed.bodyNew, parsed.bodyPlain),
       headers: parsed.headers,
       attachments: mail.attachments.map(({ storageKey: _, ...attachment }) => attachment),
     },
@@ -116,6 +118,7 @@ function emailRow(
     replyToAttendees: parsed.replyTo,
     hasAttachments: hasAttachments(parsed.attachments),
     isUnread: !meta.seen,
+    flags: meta.flags,
     isDraft,
     draftId: isDraft ? (draft?.id ?? newId('draft')) : null,
     origin: copyOf ? 'api' : 'external',

@@ -89,10 +89,10 @@ async function asStored(db: Queryable, email: StoredEmailRow, parsed: ParsedMail
 }
 
 function asFetched(email: StoredEmailRow, parsed: ParsedMail, files: StoredAttachment[]): FetchedMail {
-  const { id, internalDate, size, isUnread, messageId, storageKey } = email;
+  const { id, internalDate, size, isUnread, flags, messageId, storageKey } = email;
   const unknown = { uid: 0, identity: '', weakIdentity: '', serverId: null, serverThreadId: null };
-  const meta = { ...unknown, seen: !isUnread, deleted: false, internalDate, size, messageId: messageId ?? '' };
-  return { emailId: id, meta, parsed, storageKey, attachments: files };
+  const meta = { ...unknown, seen: !isUnread, deleted: false, flags: flags ?? [], internalDate, size };
+  return { emailId: id, meta: { ...meta, messageId: messageId ?? '' }, parsed, storageKey, attachments: files };
 }
 
 /** A report stays linked to the email that it was found to be about. */

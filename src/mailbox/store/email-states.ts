@@ -1,4 +1,5 @@
 import { sql } from 'drizzle-orm';
+import { flagsDiffer, unionOf } from '../../contract/flags.ts';
 import type { FolderRole } from '../../contract/folder.ts';
 import type { Queryable, Tx } from '../../db/driver/client.ts';
 import { shownFolders } from '../../db/queries/email-object.ts';
@@ -36,46 +37,36 @@ export async function locateEmails(tx: Queryable, ids: string[]): Promise<Map<st
   return new Map(rows.map(({ email }) => [email.id, located(email)]));
 }
 
-const refreshedEmails = statement(
-  'refresh_emails',
-  (ids: string[]) => sql`
-    with refreshed as (
-      update emails e set is_unread = not l.seen
-      from (
-        select email_id, bool_or(seen) as seen from locations
-        where email_id = ${idsOf(ids)} and vanished_at is null group by email_id
-      ) l
-      where e.id = l.email_id and e.is_unread = l.seen
-      returning e.id
-    )
-    select ${LOCATED} as email, e.id in (select id from refreshed) as changed from emails e where e.id = ${idsOf(ids)}`,
-);
-
-/**
- * Marks emails as read that are read in one of the folders that hold them, and the others as unread; returns their state.
- */
+/** Gives emails the flags that their locations have, see `withFlagsOfLocations`; returns their state. */
 export async function refreshEmails(tx: Tx, ids: string[]): Promise<Map<string, LocatedEmail>> {
   if (ids.length === 0) return new Map();
-  const { rows } = await tx.execute<{ email: StoredState; changed: boolean }>(refreshedEmails(ids));
-  // the statement reads what was there before it
-  return new Map(
-    rows.map(({ email, changed }) => [email.id, located({ ...email, isUnread: email.isUnread !== changed })]),
+  const { rows } = await tx.execute<{ email: StoredState }>(locatedEmails(ids));
+  const now = rows.map(({ email }) => withFlagsOfLocations(email));
+  await saveEmailFlags(
+    tx,
+    now.filter((email, index) => haveOtherFlags(email, (rows[index] as { email: StoredState }).email)),
   );
+  return new Map(now.map((email) => [email.id, located(email)]));
+}
+
+/** Whether the stored flags of an email differ. */
+export function haveOtherFlags(a: StoredState, b: StoredState): boolean {
+  return a.isUnread !== b.isUnread || (a.flags === null) !== (b.flags === null) || flagsDiffer(a.flags, b.flags);
 }
 
 const idsOf = (ids: string[]) => sql`any(${sql.param(ids)}::text[])`;
 
 /** An email as `located` reads it, as JSON: a part of a statement that has `emails e`. */
 export const LOCATED = sql.raw(`json_build_object(
-  'id', e.id, 'isUnread', e.is_unread, 'isDraft', e.is_draft, 'draftId', e.draft_id, 'missingSince', e.missing_since,
+  'id', e.id, 'isUnread', e.is_unread, 'flags', e.flags, 'isDraft', e.is_draft, 'draftId', e.draft_id, 'missingSince', e.missing_since,
   'reportedFolders', e.reported_folders, 'locations', (
     select coalesce(json_agg(json_build_object('folderId', p.folder_id, 'uid', p.uid, 'role', f.role, 'seen', p.seen,
-      'deleted', p.deleted, 'pendingRemoval', ${isPendingRemoval('p')}, 'vanishedAt', p.vanished_at)), '[]')
+      'flags', p.flags, 'deleted', p.deleted, 'pendingRemoval', ${isPendingRemoval('p')}, 'vanishedAt', p.vanished_at)), '[]')
     from locations p left join folders f on f.id = p.folder_id where p.email_id = e.id))`);
 
 /** A value of LOCATED. */
 export interface StoredState
-  extends Pick<LocatedEmail, 'id' | 'isUnread' | 'isDraft' | 'draftId' | 'reportedFolders' | 'locations'> {
+  extends Pick<LocatedEmail, 'id' | 'isUnread' | 'flags' | 'isDraft' | 'draftId' | 'reportedFolders' | 'locations'> {
   /** RFC 3339 */
   missingSince: string | null;
 }
@@ -86,6 +77,7 @@ export interface StoredLocation {
   /** null: the folder was deleted */
   role: string | null;
   seen: boolean;
+  flags: string[] | null;
   /** it is marked with \Deleted */
   deleted: boolean;
   /** it is pending removal */
@@ -94,10 +86,11 @@ export interface StoredLocation {
   vanishedAt: string | null;
 }
 
-/** Whether none of the folders that hold an email has it as read. One that no folder holds is as it was. */
-export function unreadIn({ isUnread, locations }: StoredState): boolean {
-  const live = locations.filter(({ vanishedAt }) => !vanishedAt);
-  return live.length === 0 ? isUnread : !live.some(({ seen }) => seen);
+/** An email with the flags that its locations have: those of any of them. One that no folder holds is as it was. */
+export function withFlagsOfLocations(email: StoredState): StoredState {
+  const live = email.locations.filter(({ vanishedAt }) => !vanishedAt);
+  if (live.length === 0) return email;
+  return { ...email, isUnread: !live.some(({ seen }) => seen), flags: unionOf(live.map(({ flags }) => flags)) };
 }
 
 /** Converts a value of LOCATED to a state. */
@@ -148,14 +141,17 @@ export async function saveMailboxStates(tx: Tx, states: MailboxState[]): Promise
     where e.id = r.id`);
 }
 
-/** Makes emails read or unread. */
-export async function saveUnread(writes: Writer, states: Pick<LocatedEmail, 'id' | 'isUnread'>[]): Promise<void> {
+/** Stores the flags of emails. */
+export async function saveEmailFlags(
+  writes: Writer,
+  states: Pick<LocatedEmail, 'id' | 'isUnread' | 'flags'>[],
+): Promise<void> {
   if (states.length === 0) return;
-  const rows = states.map(({ id, isUnread }) => ({ id, is_unread: isUnread }));
+  const rows = states.map(({ id, isUnread, flags }) => ({ id, is_unread: isUnread, flags }));
   await writes.execute(
     sql`
-    update emails e set is_unread = r.is_unread
-    from json_to_recordset(${JSON.stringify(rows)}::json) as r(id text, is_unread boolean)
+    update emails e set is_unread = r.is_unread, flags = r.flags
+    from json_to_recordset(${JSON.stringify(rows)}::json) as r(id text, is_unread boolean, flags text[])
     where e.id = r.id`,
     { table: emails },
   );

@@ -17,7 +17,7 @@ export type NewEmailRow = typeof emails.$inferInsert;
 /** All rows of one email that is ingested. */
 export interface NewEmailRows {
   email: NewEmailRow;
-  contents: typeof emailContents.$inferInsert & Pick<typeof emailContents.$inferSelect, 'bodyNew' | 'head'>;
+  contents: typeof emailContents.$inferInsert & Pick<typeof emailContents.$inferSelect, 'bodyNew' | 'snippet' | 'head'>;
   search: typeof emailSearch.$inferInsert;
   attachments: (typeof attachments.$inferInsert)[];
   /** see src/mailbox/contacts.ts */
@@ -119,6 +119,7 @@ export function emailRowOf(email: NewEmailRow): EmailRow & { isDraft: boolean } 
     ...email,
     messageId: email.messageId ?? null,
     isDraft: email.isDraft ?? false,
+    flags: email.flags ?? null,
     draftId: email.draftId ?? null,
     origin: email.origin ?? 'external',
     isEcho: email.isEcho ?? false,
@@ -135,15 +136,22 @@ export function emailRowOf(email: NewEmailRow): EmailRow & { isDraft: boolean } 
 /** Emails of one verification that are corrected; the others follow in the next one. */
 const WRONG_AT_ONCE = 10_000;
 
-/** Emails that are not read or unread as their locations say. */
-export async function findWrongUnread(db: Queryable, accountId: string): Promise<string[]> {
+/** Emails that do not have the flags of their locations. */
+export async function findWrongFlags(db: Queryable, accountId: string): Promise<string[]> {
   const { rows } = await db.execute<{ id: string }>(sql`
     select e.id from emails e
     join (
-      select email_id, bool_or(seen) as seen from locations
+      select email_id, bool_or(seen) as seen, bool_or(flags is null) as unread_flags, min(flags) as least, max(flags) as most
+      from locations
       where account_id = ${accountId} and email_id is not null and vanished_at is null group by email_id
     ) l on l.email_id = e.id
-    where e.account_id = ${accountId} and e.is_unread = l.seen
+    where e.account_id = ${accountId} and (e.is_unread = l.seen or e.flags is distinct from case
+      when l.unread_flags then null
+      when l.least = l.most then l.least
+      else array(
+        select distinct f collate "C" from locations p, unnest(p.flags) f
+        where p.email_id = e.id and p.vanished_at is null order by 1)
+      end)
     limit ${WRONG_AT_ONCE}`);
   return rows.map(({ id }) => id);
 }

@@ -137,6 +137,7 @@ export async function insertFolders(
     selectable: fact.selectable,
     uidValidity: fact.status?.uidValidity ?? null,
     ...(mode === 'new' ? CURSOR_OF_NEW : baselineCursor(fact.status)),
+    flagsRead: true,
     totalCount: fact.status?.messages ?? 0,
     unreadCount: fact.status?.unseen ?? 0,
     createdAt: now,

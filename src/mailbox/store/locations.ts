@@ -10,7 +10,7 @@ import { LOCATED, type StoredState } from './email-states.ts';
 /** A location to be saved. */
 export type NewLocation = Pick<
   typeof locations.$inferSelect,
-  'folderId' | 'uid' | 'accountId' | 'emailId' | 'seen' | 'identity' | 'weakIdentity' | 'serverId'
+  'folderId' | 'uid' | 'accountId' | 'emailId' | 'seen' | 'flags' | 'identity' | 'weakIdentity' | 'serverId'
 > & {
   deleted?: boolean;
   /** of its email; left out: see dateLocations */
@@ -62,6 +62,8 @@ export interface FlagFacts {
   uid: number;
   seen: boolean;
   deleted: boolean;
+  /** see src/contract/flags.ts */
+  flags: string[];
 }
 
 /** Flags of one UID as far as the server has sent them; a flag that is left out keeps its stored value. */
@@ -183,14 +185,14 @@ export function locatedOf(folderId: string, uids: number[], imported: boolean): 
 export function baselineLocation(
   accountId: string,
   folderId: string,
-  { uid, seen, deleted, identity, weakIdentity, serverId }: FlagFacts & MessageIdentity,
+  { uid, seen, deleted, flags, identity, weakIdentity, serverId }: FlagFacts & MessageIdentity,
 ) {
-  return { folderId, uid, accountId, emailId: null, seen, deleted, identity, weakIdentity, serverId };
+  return { folderId, uid, accountId, emailId: null, seen, deleted, flags, identity, weakIdentity, serverId };
 }
 
 /** Columns that a new location has values for. */
 const COLUMNS = sql.raw(
-  'folder_id, uid, account_id, email_id, seen, deleted, identity, weak_identity, server_id, date',
+  'folder_id, uid, account_id, email_id, seen, deleted, flags, identity, weak_identity, server_id, date',
 );
 
 /** A location as the columns of its row, for json_populate_recordset. */
@@ -202,6 +204,7 @@ export function locationColumns(row: NewLocation) {
     email_id: row.emailId,
     seen: row.seen,
     deleted: row.deleted ?? false,
+    flags: row.flags,
     identity: row.identity,
     weak_identity: row.weakIdentity,
     server_id: row.serverId,
@@ -236,7 +239,8 @@ function insertion(rows: NewLocation[]): SQL {
     insert into locations (${COLUMNS})
       select ${COLUMNS} from json_populate_recordset(null::locations, ${JSON.stringify(rows.map(locationColumns))}::json) r
       where exists (select from folders f where f.id = r.folder_id)
-    on conflict (folder_id, uid) do update set email_id = excluded.email_id, date = excluded.date
+    on conflict (folder_id, uid) do update set email_id = excluded.email_id, date = excluded.date,
+      flags = coalesce(locations.flags, excluded.flags)
       where locations.email_id is null and locations.vanished_at is null
     returning folder_id, (xmax = 0)::int as by`;
 }
@@ -272,7 +276,7 @@ export async function emailsAt(tx: Queryable, folderId: string, uids: number[]):
 const differingFlags = statement(
   'changed_flags',
   (folderId: string, flags: ReadFlags[]) => sql`
-    select p.uid from json_to_recordset(${JSON.stringify(flags)}::json) as f(uid bigint, seen boolean, deleted boolean)
+    select p.uid from json_to_recordset(${JSON.stringify(flags)}::json) as f(uid bigint, seen boolean, deleted boolean, flags text[])
     join locations p on p.folder_id = ${folderId} and p.uid = f.uid
     where p.vanished_at is null and ${DIFFERS}`,
 );
@@ -284,7 +288,9 @@ export async function changedFlags(db: Queryable, folderId: string, flags: ReadF
   return rows.map(({ uid }) => Number(uid));
 }
 
-const DIFFERS = sql.raw('(p.seen <> f.seen or p.deleted <> coalesce(f.deleted, p.deleted))');
+const DIFFERS = sql.raw(
+  '(p.seen <> f.seen or p.deleted <> coalesce(f.deleted, p.deleted) or p.flags is distinct from f.flags)',
+);
 
 /** The result of comparing flags with the store. */
 export interface FlagComparison {
@@ -301,16 +307,16 @@ const comparedFlags = statement(
   'compare_flags',
   (given: object[]) => sql`
     with found as materialized (
-      select p.folder_id, p.uid, f.seen, coalesce(f.deleted, p.deleted) as deleted, p.seen as was_seen, p.email_id,
+      select p.folder_id, p.uid, f.seen, coalesce(f.deleted, p.deleted) as deleted, f.flags, p.seen as was_seen, p.email_id,
         ${DIFFERS} as differs, ${sql.raw(isBeingMoved('p'))} as moved
       from json_to_recordset(${JSON.stringify(given)}::json)
-        as f(folder_id text, uid bigint, seen boolean, deleted boolean)
+        as f(folder_id text, uid bigint, seen boolean, deleted boolean, flags text[])
       join locations p on p.folder_id = f.folder_id and p.uid = f.uid
       where p.vanished_at is null
     )
     select (
       select coalesce(json_agg(json_build_object('folderId', folder_id, 'uid', uid, 'seen', seen, 'deleted', deleted,
-        'wasSeen', was_seen, 'differs', differs, 'moved', moved)), '[]') from found
+        'flags', flags, 'wasSeen', was_seen, 'differs', differs, 'moved', moved)), '[]') from found
     ) as found, (
       select coalesce(json_agg(${LOCATED}), '[]') from emails e where e.id = any(array(
         select email_id from found where differs))
@@ -319,7 +325,7 @@ const comparedFlags = statement(
 
 /** Compares flags with what is stored. */
 export async function compareFlags(tx: Tx, flags: LocationFlags[]): Promise<FlagComparison> {
-  const given = flags.map(({ folderId, uid, seen, deleted }) => ({ folder_id: folderId, uid, seen, deleted }));
+  const given = flags.map(({ folderId, ...rest }) => ({ folder_id: folderId, ...rest }));
   type Found = ChangedFlags & { differs: boolean; moved: boolean };
   const { rows } = await tx.execute<{ found: Found[]; emails: StoredState[] }>(comparedFlags(given));
   const { found, emails } = rows[0] as { found: Found[]; emails: StoredState[] };
@@ -336,11 +342,14 @@ export async function compareFlags(tx: Tx, flags: LocationFlags[]): Promise<Flag
 /** Stores flags of locations. */
 export async function saveFlags(writes: Writer, flags: ChangedFlags[]): Promise<void> {
   if (flags.length === 0) return;
-  const rows = flags.map(({ folderId, uid, seen, deleted }) => ({ folder_id: folderId, uid, seen, deleted }));
+  const rows = flags.map(({ folderId, uid, seen, deleted, flags: names }) => ({
+    ...{ folder_id: folderId, uid, seen, deleted, flags: names },
+  }));
   await writes.execute(
     sql`
-    update locations p set seen = f.seen, deleted = f.deleted
-    from json_to_recordset(${JSON.stringify(rows)}::json) as f(folder_id text, uid bigint, seen boolean, deleted boolean)
+    update locations p set seen = f.seen, deleted = f.deleted, flags = f.flags
+    from json_to_recordset(${JSON.stringify(rows)}::json)
+      as f(folder_id text, uid bigint, seen boolean, deleted boolean, flags text[])
     where p.folder_id = f.folder_id and p.uid = f.uid`,
     { table: locations },
   );

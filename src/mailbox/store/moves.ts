@@ -17,6 +17,7 @@ export interface EmailLocation extends MessageIdentity {
   uidValidity: number | null;
   uid: number;
   seen: boolean;
+  flags: string[] | null;
   /** \Deleted is set */
   deleted: boolean;
   /** another call is moving the email out of it */
@@ -27,7 +28,7 @@ const locationsOfEmail = statement(
   'load_locations',
   (accountId: string, emailId: string) => sql`
     select f.id as "folderId", f.path, f.role, f.uid_validity::float8 as "uidValidity", p.uid::float8 as uid, p.seen,
-      p.deleted, ${sql.raw(isBeingMoved('p'))} as "beingMoved", p.identity, p.weak_identity as "weakIdentity", p.server_id as "serverId"
+      p.flags, p.deleted, ${sql.raw(isBeingMoved('p'))} as "beingMoved", p.identity, p.weak_identity as "weakIdentity", p.server_id as "serverId"
     from emails e
     left join (locations p join folders f on f.id = p.folder_id and f.vacating is null)
       on p.email_id = e.id and p.vanished_at is null
@@ -56,6 +57,7 @@ export interface MovedLocation extends LocationKey, MessageIdentity {
   accountId: string;
   emailId: string | null;
   seen: boolean;
+  flags: string[] | null;
 }
 
 /** The changes of locations that this API has made. */
@@ -88,8 +90,10 @@ const moved = statement('move_locations', ({ removed, added = [], settled = [], 
           select from json_to_recordset(${JSON.stringify(rows)}::json) as r(folder_id text, uid bigint)
           where l.folder_id = r.folder_id and l.uid = r.uid)
     ), placed as (
-      insert into locations (folder_id, uid, account_id, email_id, date, seen, deleted, identity, weak_identity, server_id)
-      select r.folder_id, r.uid, r.account_id, r.email_id, e.date, r.seen, r.deleted, r.identity, r.weak_identity, r.server_id
+      insert into locations
+        (folder_id, uid, account_id, email_id, date, seen, deleted, flags, identity, weak_identity, server_id)
+      select r.folder_id, r.uid, r.account_id, r.email_id, e.date, r.seen, r.deleted, r.flags, r.identity, r.weak_identity,
+        r.server_id
       from json_populate_recordset(null::locations, ${JSON.stringify(added.map(locationColumns))}::json) r
       left join emails e on e.id = r.email_id
       where (r.email_id is null or e.id is not null) and exists (select from folders f where f.id = r.folder_id)

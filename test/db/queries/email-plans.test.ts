@@ -150,7 +150,7 @@ describe('a list of emails', () => {
     let position = null;
     // the end of a long list has the plan of its middle
     for (let page = 0; page < 6; page++) {
-      const listing = await listEmails(pool, account, filter, { metaOnly: true, limit: 50, position });
+      const listing = await listEmails(pool, account, filter, { metaOnly: true, fields: null, limit: 50, position });
       found.push(...listing.data.map((email) => parsePieces(email).id));
       position = listing.next;
       if (!position) break;
@@ -159,7 +159,7 @@ describe('a list of emails', () => {
   });
 
   it('has the same plan when prepared for any values', async () => {
-    const page = { metaOnly: false, limit: 50, position: null };
+    const page = { metaOnly: false, fields: null, limit: 50, position: null };
     for (let n = 0; n < 10; n++) await listEmails(pool, account, {}, page);
     const { rows } = await pool.query<{ calls: string }>(
       'select sum(generic_plans + custom_plans) as calls from pg_prepared_statements where not from_sql',

@@ -2,6 +2,7 @@ import type { Attachment, Attendee } from '../../../src/contract/email.ts';
 import type { FolderRole } from '../../../src/contract/folder.ts';
 import { normalise } from '../../../src/contract/search-text.ts';
 import type { Database } from '../../../src/db/driver/client.ts';
+import { snippetOf } from '../../../src/contract/snippet.ts';
 import { headText } from '../../../src/db/queries/email-object.ts';
 import {
   attachments,
@@ -52,6 +53,7 @@ export interface EmailOptions {
   /** the folders in which it has \Deleted */
   deletedIn?: string[];
   unread?: boolean;
+  flags?: string[];
   threadId?: string;
   messageId?: string;
   draft?: boolean;
@@ -120,6 +122,7 @@ export async function storeEmail(
     replyToAttendees: [],
     hasAttachments: files.length > 0,
     isUnread: options.unread ?? false,
+    flags: options.flags ?? [],
     isDraft: options.draft ?? false,
     draftId,
     size: 1000,
@@ -135,6 +138,7 @@ export async function storeEmail(
     head: options.head === false ? null : headText(row),
     body: options.body ?? `<p>${bodyPlain}</p>`,
     bodyPlain,
+    snippet: options.head === false ? null : snippetOf(null, bodyPlain),
     headers: [
       { name: 'Message-ID', value: messageId },
       { name: 'Subject', value: subject },
@@ -173,6 +177,7 @@ export async function storeEmail(
       emailId: id,
       date,
       seen: !options.unread,
+      flags: options.flags ?? [],
       deleted: options.deletedIn?.includes(folderId) ?? false,
       identity: id,
       weakIdentity: id,

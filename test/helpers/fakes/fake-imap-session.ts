@@ -194,8 +194,8 @@ export class FakeSession {
     this.flagNews.clear();
     const { messages, uidValidity, uidNext, modseq } = folder;
     const lines = [
-      'FLAGS (\\Seen \\Deleted)',
-      'OK [PERMANENTFLAGS (\\Seen \\Deleted \\*)] kept',
+      'FLAGS (\\Answered \\Flagged \\Deleted \\Seen \\Draft)',
+      `OK [PERMANENTFLAGS (${this.server.options.permanentFlags ?? '\\Answered \\Flagged \\Deleted \\Seen \\Draft \\*'})] kept`,
       `${messages.length} EXISTS`,
       `OK [UIDVALIDITY ${uidValidity}] same`,
     ];

@@ -35,6 +35,8 @@ export interface FakeImapOptions {
   hangsUpOver?: number;
   /** sends nothing in IDLE */
   lazyIdle?: boolean;
+  /** PERMANENTFLAGS, where they are not all system flags and `\*` */
+  permanentFlags?: string;
   /** sets the INTERNALDATE of a copy to the time of copying */
   losesDates?: boolean;
   /** milliseconds during which UIDNEXT counts a new message that cannot be fetched yet */
@@ -236,7 +238,8 @@ export class FakeImap {
 
   /** Adds and removes flags of one message; the sessions that have its folder open are notified. */
   changeFlags(folder: FakeFolder, message: FakeMessage, add: string[], remove: string[]): void {
-    for (const flag of remove) message.flags.delete(flag);
+    const without = new Set(remove.concat(add).map((flag) => flag.toLowerCase()));
+    for (const flag of [...message.flags]) if (without.has(flag.toLowerCase())) message.flags.delete(flag);
     for (const flag of add) message.flags.add(flag);
     message.modseq = ++folder.modseq;
     for (const session of this.sessions) if (session.selected === folder) session.flagNews.add(message.uid);

@@ -52,6 +52,7 @@ export function fill(path: string, values: Record<string, string>): string {
 const BODIES: Record<string, (ids: Record<string, string>) => unknown> = {
   'PATCH /accounts/{id}': () => ({ metadata: {} }),
   'POST /{account_id}/emails/{email_id}/modify': ({ folder_id }) => ({ folders_ids: [folder_id] }),
+  'PATCH /{account_id}/emails/{email_id}': () => ({ is_starred: true, keywords: { add: ['x'] } }),
   'POST /{account_id}/folders': () => ({ name: 'New' }),
   'PATCH /{account_id}/folders/{folder_id}': () => ({ name: 'Newer' }),
   'POST /{account_id}/emails/send': () => ({ to: [{ email: 'bob@example.test' }], subject: 'x' }),

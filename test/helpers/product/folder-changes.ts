@@ -65,7 +65,7 @@ export function serverOf({ shift, from, to }: { shift: number; from: number; to:
     metas: async (uids: number[]): Promise<MessageMeta[]> => {
       server.largest = Math.max(server.largest, uids.length);
       return uids.map((uid) => ({
-        ...{ uid, seen: false, deleted: false, internalDate: new Date(), size: 1000, messageId: null },
+        ...{ uid, seen: false, deleted: false, flags: [], internalDate: new Date(), size: 1000, messageId: null },
         ...{ identity: `i${uid - shift}`, weakIdentity: `w${uid - shift}`, serverId: null, serverThreadId: null },
       }));
     },

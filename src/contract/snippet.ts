@@ -1,0 +1,31 @@
+/** The longest snippet, in characters (code points). */
+const LONGEST = 200;
+/** The part of a text that a snippet is made of, in UTF-16 code units. */
+export const SNIPPET_SOURCE = 4_000;
+
+/** White space, and the invisible characters with which newsletters fill up the preview that mail programs show. */
+const GAPS = /[\s\u00ad\u034f\u200b\u200c\ufeff]{2,}|\s/g;
+
+/**
+ * The beginning of an email in one line, for lists: of what its author wrote, or of the whole text where that is empty or
+ * not known.
+ * @param bodyNew `body_new`, or at least its first SNIPPET_SOURCE
+ * @param bodyPlain `body_plain`, or at least its first SNIPPET_SOURCE
+ */
+export function snippetOf(bodyNew: string | null, bodyPlain: string): string {
+  return shortened(bodyNew ?? '') || shortened(bodyPlain);
+}
+
+function shortened(text: string): string {
+  const line = text
+    .slice(0, SNIPPET_SOURCE)
+    .replace(/[\ud800-\udbff]$/, '')
+    .replace(GAPS, ' ')
+    .trim();
+  const characters = [...line];
+  if (characters.length <= LONGEST) return line;
+  return `${characters
+    .slice(0, LONGEST - 1)
+    .join('')
+    .trimEnd()}…`;
+}
