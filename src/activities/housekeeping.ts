@@ -1,5 +1,6 @@
 import { Context } from '@temporalio/activity';
 import type { Db } from '../db/driver/client.ts';
+import { deleteOldMail } from '../maintenance/mail-retention.ts';
 import { retentions } from '../maintenance/retention.ts';
 import { nextSweep, saveSweep, unreferencedKeys } from '../db/coordination/stored-objects.ts';
 import { forgetDeadWorkers } from '../db/coordination/workers.ts';
@@ -43,6 +44,11 @@ export function createHousekeepingActivities(deps: HousekeepingDeps) {
         deleted = await deleteBefore(db, new Date(Date.now() - ageMs));
       }
     }
+    const isOver = () => {
+      Context.current().heartbeat();
+      return performance.now() >= until;
+    };
+    if (!(await deleteOldMail({ db, storage }, isOver))) return { done: false };
     await forgetDeadWorkers(db);
     const deleteFiles = (keys: string[]) => storage.delete(keys);
     await giveUpStaleSends(db, new Date(), deleteFiles);

@@ -69,6 +69,10 @@ export const Account = Type.Object(
     created_at: DateTime(),
     last_synced_at: Nullable(DateTime('end of the latest sync pass; null: none has completed')),
     initial_sync: Nullable(InitialSync, 'null: the account was connected without an initial sync'),
+    retention_days: Nullable(
+      Type.Integer({ description: 'emails with an older `date` are deleted from the store; the mailbox keeps them' }),
+      'null: emails are stored as long as they are in the mailbox',
+    ),
   },
   { $id: 'Account' },
 );

@@ -102,7 +102,22 @@ describe('an account', () => {
       created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
       last_synced_at: null,
       initial_sync: null,
+      retention_days: null,
     });
+  });
+
+  it('stores mail for a number of days, or as long as it is in the mailbox; metadata stays', async () => {
+    const id = await storeAccount(api.database);
+    const patch = async (body: object) => {
+      const answer = await api.call('PATCH', `/accounts/${id}`, { body });
+      return [answer.statusCode, answer.json<Account>().retention_days];
+    };
+    await patch({ metadata: { a: '1' } });
+    expect(await patch({ retention_days: 90 })).toEqual([200, 90]);
+    expect((await api.get<Account>(`/accounts/${id}`)).metadata).toEqual({ a: '1' });
+    expect(await patch({ metadata: {} })).toEqual([200, 90]);
+    for (const wrong of [0, -1, 3651, 1.5, '30']) expect((await patch({ retention_days: wrong }))[0]).toBe(400);
+    expect(await patch({ retention_days: null })).toEqual([200, null]);
   });
 
   it('replaces its metadata entirely', async () => {

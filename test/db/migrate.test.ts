@@ -20,7 +20,7 @@ const RELEASED = {
   '0003_pending_deliveries': '4d64eb77c20bf870fcd25d0af99fd1cde090722500bc6ad1e0ac44e22e8a3c61',
   '0004_link_attempts': '7ea15eb63f20b3d3727907d9cef7bbd61e0431921201b3d9e507d73f404bfb72',
   '0005_merging_threads': '17fd504990175af8217832775e92aab31d2e3a4782b62719246a9a8bb60c7e4d',
-  '0006_epochs': '9b34dcd20b1e14b0cc660abbf8e91656c5920bcefd108fea79eedabf58d60152',
+  '0006_epochs_and_mail_retention': 'e008c126ce420a824c67330bcd471d6ecd19a6d58c92f17c9059bc7069008255',
   '0007_flags_snippets_threads': '1b1209b4cdaae70ba1a70c6e2552c9a5763c7925c798f90f492a397390bdab15',
 };
 

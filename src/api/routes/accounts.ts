@@ -8,8 +8,9 @@ import {
   MailboxReparse,
   MailboxVerification,
 } from '../../contract/account.ts';
-import { Limit, Offset, OneOf } from '../../contract/common.ts';
-import { getAccount, listAccounts, replaceMetadata } from '../../db/queries/accounts.ts';
+import { Limit, Nullable, Offset, OneOf } from '../../contract/common.ts';
+import { ApiError } from '../../contract/errors.ts';
+import { getAccount, listAccounts, changeAccount } from '../../db/queries/accounts.ts';
 import { connectAs, visibleAccounts } from '../http/access.ts';
 import { responses, existing, Id, type Routes } from './route.ts';
 
@@ -23,10 +24,15 @@ const ListQuery = Type.Object({
 });
 
 const UpdateAccount = Type.Object({
-  metadata: Type.Record(Type.String(), Type.String(), {
-    maxProperties: 50,
-    description: 'replaces the entire map',
-  }),
+  metadata: Type.Optional(
+    Type.Record(Type.String(), Type.String(), { maxProperties: 50, description: 'replaces the entire map' }),
+  ),
+  retention_days: Type.Optional(
+    Nullable(
+      Type.Integer({ minimum: 1, maximum: 3650 }),
+      'days for which mail is stored, by its `date`; null: as long as it is in the mailbox',
+    ),
+  ),
 });
 
 /** Routes that connect mailboxes and manage accounts. */
@@ -151,13 +157,23 @@ export const accountRoutes: Routes = (app, { db, commands, admissions }) => {
         tags: ['Accounts'],
         operationId: 'updateAccount',
         summary: 'Update an account',
-        description: 'Replaces the metadata of the account.',
+        description:
+          'Replaces the metadata of the account, or sets how long its mail is stored; an omitted field is unchanged. With ' +
+          '`retention_days`, emails with an older `date` are deleted from the store within an hour, without an event, but not ' +
+          'in the first 24 hours after they were stored. The mailbox keeps them, and drafts stay. A larger value, or null, ' +
+          'does not bring them back.',
         params: Params,
         body: UpdateAccount,
         response: responses('The account', Account, 'not_found'),
       },
     },
-    async ({ params, body }) => existing(await replaceMetadata(db, params.id, body.metadata), 'account'),
+    async ({ params, body: { metadata, retention_days: retentionDays } }) => {
+      if (metadata === undefined && retentionDays === undefined) {
+        throw new ApiError('invalid_parameters', 'metadata or retention_days is required');
+      }
+      const change = { ...(metadata && { metadata }), ...(retentionDays === undefined ? {} : { retentionDays }) };
+      return existing(await changeAccount(db, params.id, change), 'account');
+    },
   );
 
   app.delete(

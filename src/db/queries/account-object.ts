@@ -20,6 +20,7 @@ export type AccountRow = Pick<
   | 'smtpEncryption'
   | 'createdAt'
   | 'lastSyncedAt'
+  | 'retentionDays'
 > &
   InitialSyncRow;
 
@@ -56,6 +57,7 @@ export function toAccount(row: AccountRow): Account {
     created_at: row.createdAt.toISOString(),
     last_synced_at: row.lastSyncedAt?.toISOString() ?? null,
     initial_sync: toInitialSync(row),
+    retention_days: row.retentionDays,
   };
 }
 

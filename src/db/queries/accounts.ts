@@ -47,15 +47,20 @@ export async function listAccounts(
   return { data: rows.slice(0, query.limit).map(toAccount), hasMore: rows.length > query.limit };
 }
 
-/** Replaces the entire metadata of an account; undefined when it does not exist. */
-export async function replaceMetadata(
-  db: Queryable,
-  id: string,
-  metadata: Record<string, string>,
-): Promise<Account | undefined> {
+/** What a caller may change of an account; what is left out stays. */
+export interface AccountChange {
+  /** replaces the entire map */
+  metadata?: Record<string, string>;
+  /** null: mail is stored as long as it is in the mailbox */
+  retentionDays?: number | null;
+}
+
+/** Changes an account; undefined when it does not exist. */
+export async function changeAccount(db: Queryable, id: string, change: AccountChange): Promise<Account | undefined> {
   const [row] = await db
     .update(accounts)
-    .set({ metadata })
+    // a statement that sets nothing is refused
+    .set({ id, ...change })
     .where(and(eq(accounts.id, id), present))
     .returning();
   return row && toAccount(row);

@@ -40,6 +40,8 @@ export const accounts = pgTable(
     verifiedAt: at('verified_at'),
     /** differences found by verifications so far */
     differencesFound: integer('differences_found').notNull().default(0),
+    /** stored mail that is older is deleted from the store, days; null: none. See src/maintenance/mail-retention.ts */
+    retentionDays: smallint('retention_days'),
     initialSyncStatus: text('initial_sync_status'),
     initialSyncStartedAt: at('initial_sync_started_at'),
     initialSyncCompletedAt: at('initial_sync_completed_at'),

@@ -255,6 +255,11 @@ export async function dateLocations(tx: Tx, folderId: string, uids: number[]): P
     .where(and(eq(locations.folderId, folderId), anyOf(locations.uid, uids), eq(emails.id, locations.emailId)));
 }
 
+/** Leaves the locations of these emails, as those of messages from before the connect. */
+export async function forgetEmailsOf(tx: Tx, emailIds: string[]): Promise<void> {
+  await tx.update(locations).set({ emailId: null, date: null }).where(anyOf(locations.emailId, emailIds));
+}
+
 /** Deletes all locations of emails that are deleted. */
 export async function deleteLocationsOf(tx: Tx, emailIds: string[]): Promise<void> {
   const remove = sql`

@@ -7,7 +7,7 @@ import {
   listAccounts,
   mailboxKeyOf,
   markRemoved,
-  replaceMetadata,
+  changeAccount,
 } from '../../../src/db/queries/accounts.ts';
 import { accounts } from '../../../src/db/schema/index.ts';
 import { newId } from '../../../src/new-id.ts';
@@ -64,11 +64,11 @@ it('filters by status', async () => {
 it('replaces the entire metadata of an existing account', async () => {
   const { db } = test.database;
   const id = ids[0] ?? '';
-  expect((await replaceMetadata(db, id, { a: '1' }))?.metadata).toEqual({ a: '1' });
-  await replaceMetadata(db, id, { b: '2' });
+  expect((await changeAccount(db, id, { metadata: { a: '1' } }))?.metadata).toEqual({ a: '1' });
+  await changeAccount(db, id, { metadata: { b: '2' } });
   expect((await getAccount(db, id))?.metadata).toEqual({ b: '2' });
-  expect(await replaceMetadata(db, removed, {})).toBeUndefined();
-  expect(await replaceMetadata(db, newId('account'), {})).toBeUndefined();
+  expect(await changeAccount(db, removed, {})).toBeUndefined();
+  expect(await changeAccount(db, newId('account'), {})).toBeUndefined();
 });
 
 it('finds a mailbox by host and user in any case, unless it is being removed', async () => {

@@ -40,6 +40,7 @@ test('connecting returns the account and emits account.add with the given state'
     is_locked: false,
     metadata: {},
     initial_sync: null,
+    retention_days: null,
     connection_params: {
       mail: {
         imap_host: '127.0.0.1',
