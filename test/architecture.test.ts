@@ -37,6 +37,7 @@ const TABLE: Record<string, Room> = {
   storage: { ours: LEAVES, packages: ['@aws-sdk/client-s3', '@aws-sdk/lib-storage'] },
   imap: { ours: ['contract', 'security/outbound', 'mail-wire', 'mime/message-ids', ...LEAVES], packages: ['imapflow'] },
   smtp: { ours: ['contract', 'security/outbound', 'mail-wire', ...LEAVES], packages: ['nodemailer'] },
+  oauth: { ours: ['contract', 'db', 'security', ...LEAVES], packages: ['oauth4webapi'] },
   discovery: { ours: ['contract', 'security/outbound', ...LEAVES], packages: ['htmlparser2'] },
   mime: {
     ours: ['contract', ...LEAVES],
@@ -48,7 +49,7 @@ const TABLE: Record<string, Room> = {
   db: { ours: ['contract', ...LEAVES], packages: ['drizzle-orm', 'pg', 'pg-protocol'] },
   outgoing: { ours: ['contract', 'db', ...LEAVES], types: ['storage'], packages: ['drizzle-orm'] },
   mailbox: {
-    ours: [...['contract', 'db', 'imap', 'mime', 'storage', 'security'], ...['outgoing', ...LEAVES]],
+    ours: [...['contract', 'db', 'imap', 'mime', 'oauth', 'storage', 'security'], ...['outgoing', ...LEAVES]],
     packages: ['drizzle-orm'],
   },
   sending: {
@@ -70,6 +71,7 @@ const TABLE: Record<string, Room> = {
         'mime',
         'discovery',
         'mailbox',
+        'oauth',
         'outgoing',
         'sending',
         'webhooks',
@@ -90,7 +92,7 @@ const TABLE: Record<string, Room> = {
     packages: ['@temporalio/client', '@temporalio/common', '@temporalio/worker', 'fastify'],
   },
   api: {
-    ours: [...['contract', 'db', 'security', 'storage', 'workflows/names'], ...['outgoing', ...LEAVES]],
+    ours: [...['contract', 'db', 'oauth', 'security', 'storage', 'workflows/names'], ...['outgoing', ...LEAVES]],
     types: ['workflows'],
     packages: [
       ...['fastify', '@fastify/rate-limit', '@fastify/static', '@fastify/swagger', '@fastify/swagger-ui'],

@@ -1,23 +1,35 @@
-import type { AuthIntent, Encryption, ServerLogin, ServerSettings } from '../contract/account.ts';
+import type { AuthIntent, Encryption, ServerSettings } from '../contract/account.ts';
+import type { OAuth2Credentials } from '../contract/oauth.ts';
 import { ApiError } from '../contract/errors.ts';
 import type { ServerAddress } from '../discovery/providers.ts';
 import type { Credentials } from '../mailbox/settings.ts';
+import { grantOf } from '../oauth/grant.ts';
 
 export type SideName = 'imap' | 'smtp';
 
-/** The stored settings of a connected mailbox; without passwords when they can no longer be decrypted. */
+/** The stored settings of a connected mailbox; without credentials when they can no longer be decrypted. */
 export interface StoredSettings {
   userId: string;
   imap: ServerSettings;
   smtp: ServerSettings;
-  passwords: Credentials | undefined;
+  credentials: Credentials | undefined;
 }
 
 type Intent = AuthIntent['credentials'];
 
+/** What one side logs in with. */
+export type Secret = { password: string } | { oauth2: OAuth2Credentials };
+export type SideLogin = ServerSettings & Secret;
+
 /** Refuses characters that headers, commands and host names must not contain. @throws ApiError naming the field */
 export function checkTexts(intent: AuthIntent): void {
   const { credentials, name } = intent;
+  if (credentials.oauth2 && credentials.password !== undefined) {
+    throw invalid(
+      'credentials must not have both password and oauth2: give a side its own password where it needs one',
+    );
+  }
+  if (credentials.oauth2) grantOf(credentials.oauth2);
   const texts: Record<string, string | undefined> = { name };
   for (const [at, block] of Object.entries({ '': credentials, 'imap.': credentials.imap, 'smtp.': credentials.smtp })) {
     texts[`credentials.${at}user`] = block?.user;
@@ -40,7 +52,7 @@ export function loginAddressOf(credentials: Intent): string | undefined {
  * left out. On a reconnect, a value that is left out everywhere stays as stored.
  * @throws ApiError naming the missing or wrong field
  */
-export function givenSide(side: SideName, credentials: Intent, stored?: StoredSettings): ServerLogin | undefined {
+export function givenSide(side: SideName, credentials: Intent, stored?: StoredSettings): SideLogin | undefined {
   const block = credentials[side];
   if (!block) return undefined;
   const server = {
@@ -51,23 +63,30 @@ export function givenSide(side: SideName, credentials: Intent, stored?: StoredSe
   return {
     ...server,
     user: block.user ?? credentials.user ?? stored?.[side].user ?? missing(side, 'user'),
-    password: block.password ?? credentials.password ?? passwordFor(side, server, stored),
+    ...(givenSecret(side, credentials) ?? secretFor(side, server, stored)),
   };
 }
 
+/** What the caller gives for one side: its own password first. Undefined: nothing. */
+function givenSecret(side: SideName, { password, oauth2, ...blocks }: Intent): Secret | undefined {
+  const own = blocks[side]?.password ?? password;
+  if (own !== undefined) return { password: own };
+  return oauth2 && { oauth2 };
+}
+
 /**
- * The stored password of one side, for the server that it was stored for only. Otherwise the holder of an API key could have
+ * The stored password or grant of one side, for the server that it was stored for only. Otherwise the holder of an API key could have
  * it sent to another server, or over a connection that can be intercepted.
  * @throws ApiError naming the field when the server differs, its encryption is weaker, or no password is stored
  */
-function passwordFor(side: SideName, server: ServerAddress, stored: StoredSettings | undefined): string {
-  const password = storedPassword(side, stored);
-  if (stored === undefined || password === undefined) return missing(side, 'password');
+function secretFor(side: SideName, server: ServerAddress, stored: StoredSettings | undefined): Secret {
+  const secret = storedSecret(side, stored);
+  if (stored === undefined || secret === undefined) return missing(side, 'password');
   const { host, port, encryption } = stored[side];
   const isSameServer = host.toLowerCase() === server.host.toLowerCase() && port === server.port;
-  if (isSameServer && STRENGTH[server.encryption] >= STRENGTH[encryption]) return password;
+  if (isSameServer && STRENGTH[server.encryption] >= STRENGTH[encryption]) return secret;
   throw invalid(
-    `credentials.${side}.password is needed (or credentials.password): the stored one is used only for the stored host, ` +
+    `credentials.${side}.password is needed (or credentials.password or oauth2): the stored one is used only for the stored host, ` +
       'port and an encryption that is no weaker',
   );
 }
@@ -80,28 +99,29 @@ const STRENGTH: Record<Encryption, number> = { NONE: 0, STARTTLS: 1, SSL: 2 };
  * connected with a separate password. A top-level IMAP user that is neither the stored user nor the login address names
  * another mailbox.
  */
-export function storedSide(side: SideName, credentials: Intent, stored: StoredSettings): ServerLogin {
-  const { passwords, userId } = stored;
+export function storedSide(side: SideName, credentials: Intent, stored: StoredSettings): SideLogin {
+  const { credentials: kept, userId } = stored;
   const saved = stored[side];
   const login = side === 'imap' ? credentials.user : undefined;
   const isSameUser = login === undefined || [userId, saved.user.toLowerCase()].includes(login.toLowerCase());
-  const ownPassword = side === 'smtp' && passwords && passwords.smtpPassword !== passwords.imapPassword;
-  const newPassword = ownPassword ? undefined : credentials.password;
+  const ownPassword = side === 'smtp' && kept?.smtpPassword !== undefined && kept.smtpPassword !== kept.imapPassword;
   return {
     ...saved,
     user: isSameUser ? saved.user : login,
-    password: newPassword ?? storedPassword(side, stored) ?? missing(side, 'password'),
+    ...((ownPassword ? undefined : givenSecret(side, credentials)) ??
+      storedSecret(side, stored) ??
+      missing(side, 'password')),
   };
 }
 
 /** One side with a server that discovery found. */
-export function discoveredSide(side: SideName, credentials: Intent, found: ServerAddress): ServerLogin {
+export function discoveredSide(side: SideName, credentials: Intent, found: ServerAddress): SideLogin {
   return {
     host: found.host,
     port: found.port,
     encryption: found.encryption,
     user: found.user ?? loginAddressOf(credentials) ?? missing(side, 'user'),
-    password: credentials.password ?? missing(side, 'password'),
+    ...(givenSecret(side, credentials) ?? missing(side, 'password')),
   };
 }
 
@@ -134,10 +154,13 @@ export function encryptionOf(side: SideName, given: string | undefined, port: nu
   return encryption;
 }
 
-function storedPassword(side: SideName, stored: StoredSettings | undefined): string | undefined {
-  return side === 'imap' ? stored?.passwords?.imapPassword : stored?.passwords?.smtpPassword;
+function storedSecret(side: SideName, stored: StoredSettings | undefined): Secret | undefined {
+  const { imapPassword, smtpPassword, oauth2 } = stored?.credentials ?? {};
+  const password = side === 'imap' ? imapPassword : smtpPassword;
+  return password === undefined ? oauth2 && { oauth2 } : { password };
 }
 
 function missing(side: SideName, field: 'user' | 'password'): never {
-  throw invalid(`credentials.${field} is missing (or credentials.${side}.${field})`);
+  const or = field === 'password' ? ', or credentials.oauth2' : '';
+  throw invalid(`credentials.${field} is missing (or credentials.${side}.${field}${or})`);
 }

@@ -28,10 +28,12 @@ import { type NewestMail, readNewest } from '../mailbox/baseline.ts';
 import { CredentialsUnreadable, openCredentials, sealCredentials } from '../mailbox/settings.ts';
 import { insertBaselineFolders } from '../mailbox/store/folders.ts';
 import { newId } from '../new-id.ts';
+import { AppFailing, type Tokens } from '../oauth/tokens.ts';
 import { isLoopback, type Outbound } from '../security/outbound.ts';
 import type { Secrets } from '../security/secrets.ts';
 import { verifySmtpLogin } from '../smtp/login.ts';
 import { statusEvent } from './account.ts';
+import { createConnectTokens, grantIn, type IntentWithTokens, type Sides } from './connect-tokens.ts';
 import {
   checkTexts,
   discoveredSide,
@@ -39,6 +41,7 @@ import {
   invalid,
   loginAddressOf,
   notFound,
+  type SideLogin,
   type SideName,
   type StoredSettings,
   storedSide,
@@ -47,6 +50,7 @@ import {
 export interface ConnectDeps {
   db: Db;
   secrets: Secrets;
+  tokens: Tokens;
   outbound: Outbound;
   allowInsecureMail: 'never' | 'loopback' | 'always';
   /** in place of DNS and HTTP; for tests */
@@ -68,6 +72,7 @@ const DEFAULT_SYNC_DAYS = 30;
 /** Activities of the `connectMailbox` workflow. */
 export function createConnectActivities(deps: ConnectDeps) {
   const { db, secrets } = deps;
+  const tokens = createConnectTokens(deps);
   const sources = deps.sources ?? createDiscoverSources(deps.outbound);
 
   /**
@@ -78,11 +83,20 @@ export function createConnectActivities(deps: ConnectDeps) {
     const saved = await readIntent(db, intentId);
     if (!saved) throw givenUp();
     if (saved.accountId !== null) return { accountId: saved.accountId };
-    const intent = JSON.parse(secrets.open(intentLocation(intentId), saved.sealed)) as ConnectIntent;
+    const intent = JSON.parse(secrets.open(intentLocation(intentId), saved.sealed)) as IntentWithTokens;
     checkTexts(intent);
-    for (;;) {
-      const accountId = await connectOnce(intentId, intent);
-      if (accountId) return { accountId };
+    // it would open any mailbox of an app: the holder of a link signs in
+    if (intent.by_link && intent.credentials.oauth2 && !intent.tokens)
+      throw invalid('a link connects by a password or a sign-in');
+    try {
+      if (intent.sign_in) await tokens.completeSignIn(intentId, intent, intent.sign_in);
+      for (;;) {
+        const accountId = await connectOnce(intentId, intent);
+        if (accountId) return { accountId };
+      }
+    } catch (error) {
+      if (error instanceof AppFailing) throw new ApiError('provider_rejected', error.detail, { cause: error });
+      throw error;
     }
   }
 
@@ -92,21 +106,25 @@ export function createConnectActivities(deps: ConnectDeps) {
   }
 
   /** Undefined: another call connected or removed the same mailbox at the same time; connect again. */
-  async function connectOnce(intentId: string, intent: ConnectIntent): Promise<string | undefined> {
-    const { imap, smtp, stored } = await resolveSettings(intent);
-    await checkInsecure('imap', imap);
-    await checkInsecure('smtp', smtp);
+  async function connectOnce(intentId: string, intent: IntentWithTokens): Promise<string | undefined> {
+    const { stored, ...sides } = await resolveSettings(intent);
+    await checkInsecure('imap', sides.imap);
+    await checkInsecure('smtp', sides.smtp);
+    const issued = await tokens.issue(intentId, intent, sides);
+    const imap = await tokens.loginOf(sides.imap, issued, stored?.id);
+    const smtp = await tokens.loginOf(sides.smtp, issued, stored?.id);
     const at = new Date();
     const session = await logInToBoth(imap, smtp);
     try {
       if (stored && intent.by_link) await proveOwner(stored, imap);
       const baseline = stored ? NO_BASELINE : await readBaseline(session);
       const accountId = stored?.id ?? newId('account');
-      const connection = connectionOf(accountId, imap, smtp);
+      const connection = connectionOf(accountId, sides);
       return await db.transaction(async (tx) => {
         const saved = stored
           ? await reconnectAccount(tx, accountId, intent, connection)
           : await addAccount(tx, accountId, intent, { connection, baseline: { ...baseline, at } });
+        if (saved) await tokens.save(tx, accountId, sides, issued);
         if (saved && !(await linkIntent(tx, intentId, accountId))) throw givenUp();
         return saved ? accountId : undefined;
       });
@@ -163,7 +181,7 @@ export function createConnectActivities(deps: ConnectDeps) {
       if (!named) throw new ApiError('not_found', 'no account has this id');
       return named;
     }
-    if (intent.by_link || credentials.imap || !address.includes('@')) return undefined;
+    if (intent.by_link || credentials.imap || credentials.oauth2 || !address.includes('@')) return undefined;
     const [named, ...others] = await findConnections(db, { userId: address.toLowerCase() });
     if (!named || others.length > 0) return undefined;
     return credentials.password === undefined || isStored(named, credentials.password) ? named : undefined;
@@ -173,9 +191,11 @@ export function createConnectActivities(deps: ConnectDeps) {
    * The account that has the mailbox, if its SMTP server may get the caller's password: the IMAP server that gets it is the
    * stored one, or it is the stored password.
    */
-  function trusted({ by_link }: ConnectIntent, imap: ServerLogin, holder: StoredConnection | undefined) {
+  function trusted({ by_link }: ConnectIntent, imap: SideLogin, holder: StoredConnection | undefined) {
     if (!holder || by_link) return undefined;
-    return isSameServer(imap, holder.imap) || isStored(holder, imap.password) ? holder : undefined;
+    return isSameServer(imap, holder.imap) || ('password' in imap && isStored(holder, imap.password))
+      ? holder
+      : undefined;
   }
 
   /**
@@ -185,10 +205,10 @@ export function createConnectActivities(deps: ConnectDeps) {
    */
   async function proveOwner(stored: StoredConnection, imap: ServerLogin): Promise<void> {
     if (isSameServer(imap, stored.imap)) return;
-    const { password } = imap;
+    const { password, token } = imap;
     if (stored.imap.encryption === 'NONE' && !isStored(stored, password)) throw notProven('invalid_credentials');
     const timeoutMs = deps.loginTimeoutMs ?? LOGIN_TIMEOUT_MS;
-    const login = { ...stored.imap, password };
+    const login = { ...stored.imap, password, ...(token ? { token } : {}) };
     const session = await openSession(login, { outbound: deps.outbound, connectTimeoutMs: timeoutMs }).catch(
       (error: unknown) => {
         throw error instanceof MailError ? notProven(error.code, error) : error;
@@ -198,22 +218,22 @@ export function createConnectActivities(deps: ConnectDeps) {
   }
 
   function isStored(stored: StoredConnection, password: string): boolean {
-    return readStored(stored).passwords?.imapPassword === password;
+    return readStored(stored).credentials?.imapPassword === password;
   }
 
   function readStored(stored: StoredConnection): StoredSettings {
     const { id, userId, imap, smtp, credentials } = stored;
     try {
-      return { userId, imap, smtp, passwords: openCredentials(secrets, id, credentials) };
+      return { userId, imap, smtp, credentials: openCredentials(secrets, id, credentials) };
     } catch (error) {
       // Sealed with a key that is no longer configured: a reconnect with passwords repairs this.
-      if (error instanceof CredentialsUnreadable) return { userId, imap, smtp, passwords: undefined };
+      if (error instanceof CredentialsUnreadable) return { userId, imap, smtp, credentials: undefined };
       throw error;
     }
   }
 
   /** @throws ApiError invalid_parameters where a connection without TLS is not allowed */
-  async function checkInsecure(side: SideName, { encryption, host }: ServerLogin): Promise<void> {
+  async function checkInsecure(side: SideName, { encryption, host }: ServerSettings): Promise<void> {
     if (encryption !== 'NONE' || deps.allowInsecureMail === 'always') return;
     if (deps.allowInsecureMail === 'loopback') {
       const addresses = await deps.outbound.resolve(host).catch(() => []);
@@ -238,11 +258,20 @@ export function createConnectActivities(deps: ConnectDeps) {
     ]);
   }
 
-  function connectionOf(accountId: string, imap: ServerLogin, smtp: ServerLogin): NewConnection {
-    const { password: imapPassword, ...imapSide } = imap;
-    const { password: smtpPassword, ...smtpSide } = smtp;
-    const credentials = sealCredentials(secrets, accountId, { imapPassword, smtpPassword });
-    return { mailboxKey: mailboxKeyOf(imap), imap: imapSide, smtp: smtpSide, credentials };
+  function connectionOf(accountId: string, sides: Sides): NewConnection {
+    const [imap, smtp] = [sides.imap, sides.smtp].map(({ host, port, user, encryption }) => ({
+      host,
+      port,
+      user,
+      encryption,
+    })) as [ServerSettings, ServerSettings];
+    const passwordOf = (side: SideLogin) => ('password' in side ? side.password : undefined);
+    const credentials = sealCredentials(secrets, accountId, {
+      imapPassword: passwordOf(sides.imap),
+      smtpPassword: passwordOf(sides.smtp),
+      oauth2: grantIn(sides),
+    });
+    return { mailboxKey: mailboxKeyOf(imap), imap, smtp, credentials };
   }
 
   return { verifyMailbox, deleteIntent };

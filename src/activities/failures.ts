@@ -3,11 +3,12 @@ import { ApiError, type ErrorCode } from '../contract/errors.ts';
 import { CredentialsUnreadable } from '../mailbox/settings.ts';
 import { LeaseLost } from '../db/coordination/lease.ts';
 import { MailError } from '../mail-wire/mail-error.ts';
+import { AppFailing } from '../oauth/tokens.ts';
 import { isUnavailable, unavailablePart } from '../outage.ts';
 
 /**
  * The code of a failure, for workflows and callers: the codes of the contract, `lease_lost` (another activity has taken the
- * account over), `unavailable` (our own database or storage did not respond) and `storage_full` (waiting seldom helps).
+ * account over), `unavailable` (our own database or storage did not respond, or the operator's OAuth app is failing) and `storage_full` (waiting seldom helps).
  */
 export type FailureCode = ErrorCode | 'lease_lost' | 'unavailable' | 'storage_full';
 
@@ -97,6 +98,7 @@ function classify(error: unknown): Classification {
     // another attempt would fail in the same way
     return { code: 'provider_error', detail: error.message, retryable: false };
   }
+  if (error instanceof AppFailing) return { code: 'unavailable', detail: error.detail, retryable: true };
   if (isUnavailable(error)) {
     const { detail = 'the database cannot be reached now', full = false } = unavailablePart(error) ?? {};
     return { code: full ? 'storage_full' : 'unavailable', detail, retryable: true };

@@ -1,31 +1,26 @@
 import { CancelledFailure, Context } from '@temporalio/activity';
 import { sleep } from '../async.ts';
-import type { ServerLogin } from '../contract/account.ts';
 import { ApiError } from '../contract/errors.ts';
 import type { Db } from '../db/driver/client.ts';
 import { holdLogins, takeLogin } from '../db/coordination/login-budget.ts';
 import { type Lease, type LeaseNotifications, requestRoom, takeLease } from '../db/coordination/lease.ts';
-import { asksForPatience } from '../imap/response-codes.ts';
+import { asksForPatience, suggestedPause } from '../imap/response-codes.ts';
 import { openInTurn } from '../imap/room.ts';
 import { type ImapSession, openSession } from '../imap/session.ts';
 import type { Logger } from '../runtime/logger.ts';
 import { MailError } from '../mail-wire/mail-error.ts';
 import type { Admission } from '../mailbox/admission.ts';
+import { createTokenEnds, loginOf, withLogin } from '../mailbox/logins.ts';
 import { isScanned, scanBaseline } from '../mailbox/baseline.ts';
 import type { SyncContext } from '../mailbox/context.ts';
 import { importMail } from '../mailbox/import.ts';
-import {
-  loadSyncSettings,
-  openCredentials,
-  saveVerification,
-  saveWatchFailure,
-  type SyncSettings,
-} from '../mailbox/settings.ts';
+import { loadSyncSettings, saveVerification, saveWatchFailure, type SyncSettings } from '../mailbox/settings.ts';
 import { loadFolders } from '../mailbox/store/folders.ts';
 import { type Verification, verifyMailbox } from '../mailbox/verify.ts';
 import { watch } from '../mailbox/watch.ts';
 import { syncContext } from '../mailbox/with-mailbox.ts';
 import type { MailParser } from '../mime/parser.ts';
+import type { Tokens } from '../oauth/tokens.ts';
 import type { Outbound } from '../security/outbound.ts';
 import type { Secrets } from '../security/secrets.ts';
 import type { Storage } from '../storage/storage.ts';
@@ -43,6 +38,7 @@ export interface WatchDeps {
   parser: MailParser;
   logger: Logger;
   secrets: Secrets;
+  tokens: Tokens;
   outbound: Outbound;
   /** milliseconds; see Config.sync */
   sync: { pollMs: number; loginCheckMs: number; loginsPerMinute: number };
@@ -111,7 +107,6 @@ interface Mailbox {
   deps: WatchDeps;
   lease: Lease;
   settings: SyncSettings;
-  imap: ServerLogin;
   /** whether the baseline of every folder has been scanned; set by the scan */
   baseline: { scanned: boolean };
   /** Opens a connection; the signal that ends the activity closes it. */
@@ -173,7 +168,9 @@ async function awaitLogin({ db, sync }: WatchDeps, host: string, signal: AbortSi
 /** Pauses all logins to a provider that asked for fewer of them. @returns the error */
 function notedRefusal({ db, logger }: WatchDeps, host: string, error: unknown): unknown {
   if (asksForPatience(error)) {
-    holdLogins(db, host, HOLD_MS).catch((err: unknown) => logger.warn({ err }, 'could not pause logins to this host'));
+    holdLogins(db, host, suggestedPause(error) ?? HOLD_MS).catch((err: unknown) =>
+      logger.warn({ err }, 'could not pause logins to this host'),
+    );
   }
   return error;
 }
@@ -202,11 +199,9 @@ async function verifyWhole(deps: WatchDeps, accountId: string): Promise<Verifica
   const settings = await loadSyncSettings(deps.db, accountId);
   if (!settings) throw toFailure(accountNotFound());
   const { cancellationSignal } = Context.current();
-  let ctx: SyncContext | undefined;
   try {
     const mailbox = await openMailbox(deps, { accountId, watchEpoch: null }, settings, cancellationSignal);
-    ctx = await openContext(mailbox);
-    const verification = await verifyMailbox(ctx, cancellationSignal);
+    const verification = await verifyOn(mailbox, cancellationSignal);
     await saveVerification(deps.db, accountId, verification.differences);
     if (verification.differences > 0) {
       deps.logger.error({ accountId, ...verification }, 'verification found differences');
@@ -215,8 +210,21 @@ async function verifyWhole(deps: WatchDeps, accountId: string): Promise<Verifica
   } catch (error) {
     if (cancellationSignal.aborted) throw new CancelledFailure('the verification was cancelled');
     throw toFailure(error);
-  } finally {
-    await ctx?.session.end();
+  }
+}
+
+/** Begins again when the server ends the session with its token. */
+async function verifyOn(mailbox: Mailbox, signal: AbortSignal): Promise<Verification> {
+  const isTokenEnd = createTokenEnds();
+  for (;;) {
+    const ctx = await openContext(mailbox);
+    try {
+      return await verifyMailbox(ctx, signal);
+    } catch (error) {
+      if (!isTokenEnd(ctx.session.token, error)) throw error;
+    } finally {
+      await ctx.session.end();
+    }
   }
 }
 
@@ -247,27 +255,28 @@ async function openMailbox(
   settings: SyncSettings,
   signal: AbortSignal,
 ): Promise<Mailbox> {
-  const { imapPassword: password } = openCredentials(deps.secrets, lease.accountId, settings.credentials);
-  const imap = { ...settings.imap, password };
+  const { accountId } = lease;
+  const { host } = settings.imap;
   const open = async () => {
-    await awaitLogin(deps, imap.host, signal);
-    return openSession(imap, { outbound: deps.outbound, signal, idleMs: QUIET_MS }).catch((error: unknown) => {
-      throw notedRefusal(deps, imap.host, error);
+    await awaitLogin(deps, host, signal);
+    const imap = await loginOf(deps, accountId, settings, 'imap');
+    const options = { outbound: deps.outbound, signal, idleMs: QUIET_MS };
+    return withLogin(deps, accountId, imap, () => openSession(imap, options)).catch((error: unknown) => {
+      throw notedRefusal(deps, host, error);
     });
   };
   const connect = () =>
     openInTurn(open, {
       signal,
-      makeRoom: () => requestRoom(deps.db, lease.accountId),
+      makeRoom: () => requestRoom(deps.db, accountId),
     });
-  const baseline = { scanned: isScanned(await loadFolders(deps.db, lease.accountId)) };
-  return { deps, lease, settings, imap, baseline, connect };
+  const baseline = { scanned: isScanned(await loadFolders(deps.db, accountId)) };
+  return { deps, lease, settings, baseline, connect };
 }
 
-async function openContext({ deps, lease, settings, imap, baseline, connect }: Mailbox): Promise<SyncContext> {
+async function openContext({ deps, lease, settings, baseline, connect }: Mailbox): Promise<SyncContext> {
   const session = await connect();
-  const ctx = syncContext(deps, settings, { imap, session, lease, baselineKnown: () => baseline.scanned });
-  return { ...ctx, reopen: connect };
+  return syncContext(deps, settings, { reopen: connect, session, lease, baselineKnown: () => baseline.scanned });
 }
 
 /**
@@ -280,6 +289,7 @@ async function inTurns(
   work: (ctx: SyncContext, signal: AbortSignal) => Promise<void>,
 ): Promise<void> {
   const { deps, lease } = mailbox;
+  const isTokenEnd = createTokenEnds();
   for (let isDone = false; !isDone && !signal.aborted; ) {
     const turn = new AbortController();
     const ctx = await openContext(mailbox);
@@ -292,6 +302,9 @@ async function inTurns(
     try {
       await work(ctx, AbortSignal.any([signal, turn.signal]));
       isDone = !turn.signal.aborted;
+    } catch (error) {
+      // continues with the next token
+      if (!isTokenEnd(ctx.session.token, error)) throw error;
     } finally {
       stopListening();
       clearTimeout(timer);

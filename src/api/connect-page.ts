@@ -1,9 +1,12 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { FastifyBaseLogger, FastifyInstance, FastifyRequest, RawServerDefault } from 'fastify';
 import Type from 'typebox';
-import { AuthIntent } from '../contract/account.ts';
-import type { LinkError, LinkPage } from '../contract/auth-link.ts';
+import { AuthIntent, type ConnectIntent } from '../contract/account.ts';
+import type { LinkError, LinkPage, SignInOffer } from '../contract/auth-link.ts';
 import { ApiError, ERRORS } from '../contract/errors.ts';
+import { type OAuthProvider, OTHER_ADDRESS } from '../contract/oauth.ts';
+import { findAppOfHost } from '../db/queries/oauth-apps.ts';
 import { getAccount } from '../db/queries/accounts.ts';
 import {
   beginAttempt,
@@ -12,6 +15,7 @@ import {
   findAuthLink,
   type StoredAuthLink,
 } from '../db/access/auth-links.ts';
+import { beginSignIn, serveOAuthCallback } from './oauth-callback.ts';
 import { recordConnect } from './http/audit.ts';
 import type { ApiDeps } from './deps.ts';
 import { limitCalls } from './http/limit-calls.ts';
@@ -24,7 +28,8 @@ import { TooManyRequests } from './http/request-limits.ts';
  */
 
 const Params = Type.Object({ token: Type.String({ maxLength: 64 }) });
-const { credentials } = AuthIntent.properties;
+/** The holder of a link logs in with a password: a grant of an app would let them choose any mailbox of it. */
+const credentials = Type.Omit(AuthIntent.properties.credentials, ['oauth2']);
 const Body = Type.Object({ credentials });
 
 /** Calls per minute from one address. */
@@ -44,18 +49,9 @@ export function serveConnectPage(instance: FastifyInstance, deps: ApiDeps): void
     return link;
   }
 
-  app.get('/connect/:token/link', { schema: { hide: true, params: Params } }, async ({ params, ip }) => {
-    const link = await linkOf(params.token, ip);
-    const account = link.accountId === null ? undefined : await getAccount(db, link.accountId);
-    const status = stateOf(link);
-    const page: LinkPage = {
-      status,
-      brand: { name: settings.brand.name, color: settings.brand.color, logo_url: settings.brand.logoUrl },
-      address: status === 'open' ? (account?.user_id ?? null) : null,
-      back_url: backUrl(link, { error: status === 'open' ? 'cancelled' : status }),
-    };
-    return page;
-  });
+  app.get('/connect/:token/link', { schema: { hide: true, params: Params } }, async ({ params, ip }) =>
+    pageOf(deps, await linkOf(params.token, ip)),
+  );
 
   app.get(
     '/connect/:token/servers',
@@ -63,14 +59,21 @@ export function serveConnectPage(instance: FastifyInstance, deps: ApiDeps): void
       schema: {
         hide: true,
         params: Params,
-        querystring: Type.Object({ address: Type.String({ minLength: 3, maxLength: 320 }) }),
+        querystring: Type.Object({
+          address: Type.String({ minLength: 3, maxLength: 320 }),
+          imap_host: Type.Optional(Type.String({ minLength: 1, maxLength: 253 })),
+        }),
       },
     },
     async ({ params, query, ip }) => {
       requireOpen(await linkOf(params.token, ip));
-      return findServers(query.address);
+      const found = await findServers(query.address);
+      const host = query.imap_host ?? found.imap?.host;
+      return { ...found, sign_in: host === undefined ? null : await offerOf(deps, host) };
     },
   );
+
+  serveSignIn(app, deps, linkOf);
 
   app.post('/connect/:token', { schema: { hide: true, params: Params, body: Body } }, async (request) => {
     const { params, body, ip } = request;
@@ -82,7 +85,9 @@ export function serveConnectPage(instance: FastifyInstance, deps: ApiDeps): void
     if (!(await beginAttempt(db, link.id))) {
       throw busy('a login is in progress, or too many logins failed; retry in a minute');
     }
-    const accountId = await audited(deps, request, link, () => connectOnce(deps, link, body.credentials));
+    const accountId = await audited(deps, request, link, () =>
+      connectOnce(deps, link, { credentials: passwordsIn(body) }),
+    );
     return { account_id: accountId, redirect_url: backUrl(link, { account_id: accountId }) };
   });
 
@@ -96,8 +101,115 @@ export function serveConnectPage(instance: FastifyInstance, deps: ApiDeps): void
   });
 }
 
+/** What the page of a link shows. */
+async function pageOf(deps: ApiDeps, link: StoredAuthLink): Promise<LinkPage> {
+  const { name, color, logoUrl } = deps.settings.brand;
+  const account = link.accountId === null ? undefined : await getAccount(deps.db, link.accountId);
+  const status = stateOf(link);
+  return {
+    status,
+    brand: { name, color, logo_url: logoUrl },
+    address: status === 'open' ? (account?.user_id ?? null) : null,
+    sign_in: account ? await offerOf(deps, account.connection_params.mail.imap_host) : null,
+    back_url: backUrl(link, { error: status === 'open' ? 'cancelled' : status }),
+  };
+}
+
+/** The mailbox that an owner signs in for: that of the link, or the one that was typed. */
+async function mailboxOf(deps: ApiDeps, link: StoredAuthLink, { credentials }: Type.Static<typeof Body>) {
+  const account = link.accountId === null ? undefined : await getAccount(deps.db, link.accountId);
+  if (account) {
+    return { credentials: { user: account.user_id }, host: account.connection_params.mail.imap_host };
+  }
+  const { user = '' } = credentials;
+  const [imap, smtp] = [serverIn(credentials.imap), serverIn(credentials.smtp)];
+  const host = imap?.host ?? (await deps.findServers(user)).imap?.host ?? '';
+  return { credentials: { user, ...(imap ? { imap } : {}), ...(smtp ? { smtp } : {}) }, host };
+}
+
+/** A side without its own login. */
+function serverIn(side: AuthIntent['credentials']['imap']) {
+  if (!side) return undefined;
+  const { host, port, encryption } = side;
+  return { host, port, ...(encryption === undefined ? {} : { encryption }) };
+}
+
+type App = FastifyInstance<RawServerDefault, IncomingMessage, ServerResponse, FastifyBaseLogger, TypeBoxTypeProvider>;
+
+/** Serves the way to the provider's page and back. */
+function serveSignIn(
+  app: App,
+  deps: ApiDeps,
+  linkOf: (token: string, address: string) => Promise<StoredAuthLink>,
+): void {
+  const { db, settings } = deps;
+
+  app.post(
+    '/connect/:token/sign-in',
+    { schema: { hide: true, params: Params, body: Body } },
+    async (request, reply) => {
+      const { params, body, ip } = request;
+      if (!isSameOrigin(request, settings.publicUrl))
+        throw new ApiError('unauthorized', 'this call must come from the connect page');
+      const link = await linkOf(params.token, ip);
+      requireOpen(link);
+      const { credentials, host } = await mailboxOf(deps, link, body);
+      const oauthApp = await findAppOfHost(db, deps.secrets, host);
+      const url =
+        oauthApp &&
+        (await beginSignIn(deps, { request, reply }, oauthApp, { id: link.id, token: params.token, credentials }));
+      if (url === undefined)
+        throw new ApiError('invalid_parameters', 'no sign-in is set up for the provider of this address');
+      return { url };
+    },
+  );
+
+  serveOAuthCallback(app, deps, async (request, { token, credentials, result }) => {
+    const page = (query: string) => `${settings.publicUrl}/connect/${token}?${query}`;
+    const link = await linkOf(token, request.ip);
+    requireOpen(link);
+    if ('error' in result) return page(`error=${encodeURIComponent(result.error)}`);
+    if (!(await beginAttempt(db, link.id))) return page('error=too_many_requests');
+    try {
+      const login = { credentials, sign_in: result.signIn };
+      const accountId = await audited(deps, request, link, () => connectOnce(deps, link, login));
+      return backUrl(link, { account_id: accountId }) ?? page('connected=1');
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      return page(`error=${error.detail === OTHER_ADDRESS ? 'other_address' : error.code}`);
+    }
+  });
+}
+
+/** The sign-in for mailboxes on that IMAP host; null: none is set up. */
+async function offerOf({ db, secrets }: ApiDeps, host: string): Promise<SignInOffer | null> {
+  const app = await findAppOfHost(db, secrets, host);
+  if (!app?.endpoints.authorizationUrl) return null;
+  return { name: PROVIDER_NAMES[app.provider] ?? app.name, only: app.provider === 'microsoft' };
+}
+
+/** As owners know them. */
+const PROVIDER_NAMES: Partial<Record<OAuthProvider, string>> = {
+  google: 'Google',
+  microsoft: 'Microsoft',
+  yahoo: 'Yahoo',
+  fastmail: 'Fastmail',
+};
+
 function busy(detail: string): TooManyRequests {
   return new TooManyRequests(detail, { limit: 1, resetS: 60 });
+}
+
+/** The login that the owner typed; other fields of the body are dropped, such as a grant of an app. */
+function passwordsIn({
+  credentials: { user, password, imap, smtp },
+}: Type.Static<typeof Body>): AuthIntent['credentials'] {
+  return {
+    ...(user === undefined ? {} : { user }),
+    ...(password === undefined ? {} : { password }),
+    ...(imap ? { imap } : {}),
+    ...(smtp ? { smtp } : {}),
+  };
 }
 
 /**
@@ -136,14 +248,14 @@ async function audited(
 async function connectOnce(
   { db, commands }: ApiDeps,
   link: StoredAuthLink,
-  login: AuthIntent['credentials'],
+  login: Pick<ConnectIntent, 'credentials' | 'sign_in'>,
 ): Promise<string> {
   let accountId: string | null = null;
   try {
     accountId = await commands.connectMailbox({
       provider: 'imap',
       by_link: true,
-      credentials: login,
+      ...login,
       config: link.config,
       ...(link.state === null ? {} : { state: link.state }),
       ...(link.accountId === null ? {} : { account_id: link.accountId }),

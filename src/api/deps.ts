@@ -10,6 +10,7 @@ import type { DraftResult, DraftSent, EmailSent, SendInput } from '../contract/s
 import type { Caller } from '../db/access/api-keys.ts';
 import type { Db } from '../db/driver/client.ts';
 import type { Logger } from '../runtime/logger.ts';
+import type { OutboundFetch } from '../security/outbound-fetch.ts';
 import type { Outbound } from '../security/outbound.ts';
 import type { Secrets } from '../security/secrets.ts';
 import type { Storage } from '../storage/storage.ts';
@@ -80,6 +81,8 @@ export interface ApiDeps {
   secrets: Secrets;
   storage: Storage;
   outbound: Outbound;
+  /** calls authorization servers of OAuth 2.0 */
+  fetch: OutboundFetch;
   commands: Commands;
   /** finds the servers that a connect would use for an address; within 9 s */
   findServers(address: string): Promise<Omit<MailServers, 'object' | 'address'>>;

@@ -1,5 +1,6 @@
 import Type from 'typebox';
 import { DateTime, ListOf, Nullable, OneOf } from './common.ts';
+import { OAuth2Credentials, type SignIn } from './oauth.ts';
 
 export const ACCOUNT_STATUSES = ['running', 'errored', 'disconnected'] as const;
 export type AccountStatus = (typeof ACCOUNT_STATUSES)[number];
@@ -23,6 +24,16 @@ export interface ServerSettings {
 /** Server, login name and password: everything a login needs. */
 export interface ServerLogin extends ServerSettings {
   password: string;
+  /** present: `password` is an OAuth 2.0 access token */
+  token?: TokenTimes;
+}
+
+/** The times of an access token; null: unknown. */
+export interface TokenTimes {
+  /** the server may end its sessions from then on */
+  expiresAt: Date | null;
+  /** another token replaces it from then on */
+  renewAt: Date | null;
 }
 
 export const InitialSync = Type.Object(
@@ -80,7 +91,14 @@ export type Account = Type.Static<typeof Account>;
 
 export const AccountList = ListOf('Accounts', Account);
 export const AccountDeleted = Type.Object(
-  { object: Type.Literal('AccountDeleted'), id: Type.String(), success: Type.Literal(true) },
+  {
+    object: Type.Literal('AccountDeleted'),
+    id: Type.String(),
+    success: Type.Literal(true),
+    revoked: Type.Optional(
+      Type.Boolean({ description: 'only with `revoke`: whether the provider took the sign-in back' }),
+    ),
+  },
   { $id: 'AccountDeleted' },
 );
 
@@ -168,6 +186,7 @@ export const AuthIntent = Type.Object(
     credentials: Type.Object({
       user: Type.Optional(Type.String({ minLength: 1, maxLength: 320, description: 'login address' })),
       password: Type.Optional(Type.String({ minLength: 1, maxLength: 4096 })),
+      oauth2: Type.Optional(OAuth2Credentials),
       imap: Type.Optional(Side),
       smtp: Type.Optional(Side),
     }),
@@ -187,5 +206,5 @@ export const AuthIntent = Type.Object(
 );
 export type AuthIntent = Type.Static<typeof AuthIntent>;
 
-/** A request to connect a mailbox; `by_link`: it comes from the holder of a link, who may own no mailbox of the installation. */
-export type ConnectIntent = AuthIntent & { by_link?: true };
+/** A request to connect a mailbox; `by_link`: it comes from the holder of a link, who may own no mailbox of the installation. `sign_in`: in place of credentials. */
+export type ConnectIntent = AuthIntent & { by_link?: true; sign_in?: SignIn };

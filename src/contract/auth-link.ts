@@ -92,6 +92,13 @@ export const AuthLinkDeleted = Type.Object(
   { $id: 'AuthLinkDeleted' },
 );
 
+/** A provider where owners sign in, in place of entering a password. */
+export interface SignInOffer {
+  name: string;
+  /** the provider accepts no passwords */
+  only: boolean;
+}
+
 /** Content of the page of a link; the owner of the mailbox may see all of it. */
 export interface LinkPage {
   status: LinkStatus;
@@ -99,6 +106,8 @@ export interface LinkPage {
   brand: { name: string; color: string | null; logo_url: string | null };
   /** address of the account to reconnect */
   address: string | null;
+  /** the provider where the owner of that address signs in; null: none is set up */
+  sign_in: SignInOffer | null;
   /** URL for an owner who does not connect; null: none */
   back_url: string | null;
 }

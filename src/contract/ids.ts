@@ -16,6 +16,7 @@ export const ID_PREFIXES = {
   intent: 'int',
   authLink: 'lnk',
   change: 'chg',
+  oauthApp: 'oap',
 } as const;
 
 export type IdKind = keyof typeof ID_PREFIXES;

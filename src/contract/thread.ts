@@ -15,8 +15,8 @@ export const ThreadSummary = Type.Object(
     participants: Type.Array(Attendee, {
       description: 'the senders of the last 20 emails, each once, the latest first',
     }),
-    emails_count: Type.Integer(),
-    unread_count: Type.Integer(),
+    emails_count: Type.Integer({ description: 'emails of the thread, without drafts' }),
+    unread_count: Type.Integer({ description: 'those that are unread' }),
     is_starred: Type.Boolean({ description: 'one of the emails is starred' }),
     has_attachments: Type.Boolean({ description: 'one of the emails has attachments' }),
     folders: Type.Array(Type.String({ description: '`fld_…`' }), { description: 'of the last 20 emails' }),

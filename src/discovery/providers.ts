@@ -14,7 +14,7 @@ export interface Provider {
 }
 
 const APP_PASSWORD = 'this provider takes an app password, not the password of the account';
-const NO_PASSWORDS = 'this provider has turned off password logins for most mailboxes';
+const NO_PASSWORDS = 'this provider has turned off password logins for most mailboxes: sign in by OAuth 2.0 instead';
 
 const ssl = (host: string, port: number): ServerAddress => ({ host, port, encryption: 'SSL' });
 const starttls = (host: string, port = 587): ServerAddress => ({ host, port, encryption: 'STARTTLS' });

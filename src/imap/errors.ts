@@ -9,7 +9,7 @@ export class TimedOut extends Error {
   readonly code = 'ETIMEDOUT';
 }
 
-/** SASL names of login methods that this API does not support; an app password replaces them. */
+/** SASL names of logins with access tokens. */
 const OAUTH = new Set(['XOAUTH2', 'OAUTHBEARER']);
 
 /**
@@ -29,6 +29,9 @@ export function loginErrorOf(
     new MailError('provider_error', 'imap', `the IMAP login failed: ${detail}`, { cause });
   if (serverResponseCode?.toUpperCase() === 'PRIVACYREQUIRED') {
     return failed('the server requires an encrypted connection: use encryption STARTTLS or SSL');
+  }
+  if (message === NO_MECHANISM && login.token) {
+    return failed('the server offers neither XOAUTH2 nor OAUTHBEARER: it accepts no OAuth 2.0 tokens');
   }
   if (message === LOGIN_DISABLED) return failed(disabledDetail(login, capabilities));
   if (code === 'CONNECT_TIMEOUT' && login.encryption === 'SSL') {
@@ -50,13 +53,26 @@ function disabledDetail(login: ServerLogin, capabilities: ReadonlyMap<string, un
     return 'the server accepts no password without TLS: use encryption STARTTLS';
   }
   const methods = offered.flatMap((name) => (name.startsWith('AUTH=') ? [name.slice('AUTH='.length)] : []));
-  const hint = methods.some((name) => OAUTH.has(name)) ? ': use an app password, since OAuth is not supported' : '';
+  const hint = methods.some((name) => OAUTH.has(name))
+    ? ': connect with credentials.oauth2, or with an app password if the provider has them'
+    : '';
   const list = withoutLogin(methods.slice(0, 8).join(', '), login);
   return `the server does not accept password logins${list && ` (it offers ${list})`}${hint}`;
 }
 
 /** The text that imapflow throws when the server has LOGINDISABLED and no mechanism that imapflow supports. */
 const LOGIN_DISABLED = 'Login is disabled';
+
+/** The text that imapflow throws when the server has no mechanism for the given token. */
+const NO_MECHANISM = 'Unsupported authentication mechanism';
+
+/**
+ * Exchange accepted the token and then refuses every command. Not the credentials: a new login may succeed when connections
+ * have ended.
+ */
+const NOT_CONNECTED = /User is authenticated but not connected/i;
+const NOT_CONNECTED_HINT =
+  ' (IMAP may be switched off for this mailbox, its licence or the permission of the app may be missing, or it may have too many connections)';
 
 /** Codes of imapflow at the limits that it has options for, and of our own limit of responses. */
 const TOO_LARGE = new Set(['LineTooLarge', 'LiteralTooLarge', 'ResponseTooLarge', 'TooManyTokens', 'TooManyResponses']);
@@ -80,7 +96,8 @@ export function mailErrorOf(cause: unknown, login: ServerLogin, command: string)
     return new MailError('invalid_credentials', 'imap', detail, { cause });
   }
   if (error.responseStatus === 'NO' || error.responseStatus === 'BAD') {
-    const detail = `the IMAP server refused ${command}: ${answer || error.responseStatus}`;
+    const hint = NOT_CONNECTED.test(answer) ? NOT_CONNECTED_HINT : '';
+    const detail = `the IMAP server refused ${command}: ${answer || error.responseStatus}${hint}`;
     return new MailError('provider_error', 'imap', detail, { cause, refused: true, command });
   }
   const options = { cause, flooded: isTooLarge(cause) };

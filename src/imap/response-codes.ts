@@ -102,6 +102,16 @@ export function asksForPatience(error: unknown): boolean {
   return refusalCode(error) === 'UNAVAILABLE' || /rate|throttl|too many login|try again later/i.test(error.detail);
 }
 
+/** Longer pauses are not obeyed, ms. */
+const LONGEST_PAUSE_MS = 10 * 60_000;
+
+/** The pause that Exchange suggests when it throttles a mailbox, in milliseconds; undefined: none. */
+export function suggestedPause(error: unknown): number | undefined {
+  if (!(error instanceof MailError)) return undefined;
+  const [, ms] = /Suggested Backoff Time: (\d{1,9}) milliseconds/i.exec(error.detail) ?? [];
+  return ms === undefined ? undefined : Math.min(Number(ms), LONGEST_PAUSE_MS);
+}
+
 /** Codes of imapflow and Node for a connection that ended before its login was answered. */
 const CUT_CODES = new Set([
   ...['ClosedAfterConnectText', 'ClosedAfterConnectTLS', 'EConnectionClosed', 'NoConnection', 'ECONNRESET', 'EPIPE'],

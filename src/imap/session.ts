@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { ImapFlow } from 'imapflow';
 import { withDeadline } from '../async.ts';
-import type { ServerLogin } from '../contract/account.ts';
+import type { ServerLogin, TokenTimes } from '../contract/account.ts';
 import { MailError, reasonOf } from '../mail-wire/mail-error.ts';
 import { measured } from '../runtime/measure.ts';
 import type { Outbound } from '../security/outbound.ts';
@@ -88,6 +88,8 @@ export interface ImapSession {
    * @throws MailError; the session is then unusable
    */
   renew(): Promise<void>;
+  /** of the access token that it logged in with; undefined: it logged in with a password */
+  readonly token?: TokenTimes;
   /** LOGOUT, then close; never throws. */
   end(): Promise<void>;
 }
@@ -174,7 +176,7 @@ function newClient(login: ServerLogin, address: string, options: SessionOptions 
     ...(isIP(login.host) ? {} : { servername: login.host }),
     secure: login.encryption === 'SSL',
     doSTARTTLS: login.encryption === 'STARTTLS' ? true : login.encryption === 'NONE' ? false : undefined,
-    auth: { user: login.user, pass: login.password },
+    auth: { user: login.user, ...(login.token ? { accessToken: login.password } : { pass: login.password }) },
     logger: false,
     disableAutoIdle: true,
     qresync: true,
@@ -259,6 +261,7 @@ function sessionOf(connected: Connected, login: ServerLogin, options: SessionOpt
       ({ client, guard } = await connect(login, options));
       messageLimit.follow(client);
     },
+    ...(login.token ? { token: login.token } : {}),
     end: () => logOut(client),
   };
 }

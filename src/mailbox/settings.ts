@@ -1,5 +1,6 @@
 import { eq, sql } from 'drizzle-orm';
 import type { Encryption, ServerSettings } from '../contract/account.ts';
+import type { OAuth2Credentials } from '../contract/oauth.ts';
 import { normalAddress } from '../mail-wire/addresses.ts';
 import type { Queryable } from '../db/driver/client.ts';
 import { type Lease, LeaseLost } from '../db/coordination/lease.ts';
@@ -87,27 +88,38 @@ export async function addImported(db: Queryable, accountId: string, count: numbe
     .where(eq(accounts.id, accountId));
 }
 
-/** The passwords of an account, as they are sealed in `accounts.credentials`. */
+/** What an account logs in with, as it is sealed in `accounts.credentials`. */
 export interface Credentials {
-  imapPassword: string;
-  smtpPassword: string;
+  /** undefined: `oauth2` applies */
+  imapPassword: string | undefined;
+  smtpPassword: string | undefined;
+  /** how access tokens are obtained, for the sides without a password */
+  oauth2?: OAuth2Credentials | undefined;
 }
 
 const sealedAt = (accountId: string): SealedAt => ({ table: 'accounts', column: 'credentials', id: accountId });
 
-/** Seals the passwords for the account's row. */
+/** Seals the credentials for the account's row. */
 export function sealCredentials(secrets: Secrets, accountId: string, credentials: Credentials): Buffer {
-  const { imapPassword, smtpPassword } = credentials;
+  const { imapPassword, smtpPassword, oauth2 } = credentials;
   return secrets.seal(
     sealedAt(accountId),
-    JSON.stringify({ imap_password: imapPassword, smtp_password: smtpPassword }),
+    JSON.stringify({ imap_password: imapPassword, smtp_password: smtpPassword, oauth2 }),
   );
 }
 
 /** Opens a value of `sealCredentials` for the same account. Throws CredentialsUnreadable. */
 export function openCredentials(secrets: Secrets, accountId: string, sealed: Buffer): Credentials {
-  const stored = JSON.parse(unsealed(secrets, accountId, sealed)) as { imap_password: string; smtp_password: string };
-  return { imapPassword: stored.imap_password, smtpPassword: stored.smtp_password };
+  const stored = JSON.parse(unsealed(secrets, accountId, sealed)) as {
+    imap_password?: string;
+    smtp_password?: string;
+    oauth2?: OAuth2Credentials;
+  };
+  return {
+    imapPassword: stored.imap_password,
+    smtpPassword: stored.smtp_password,
+    ...(stored.oauth2 ? { oauth2: stored.oauth2 } : {}),
+  };
 }
 
 /** The credentials of an account cannot be opened: they were sealed with another key. */

@@ -196,16 +196,6 @@ export async function syncOnce(ctx: SyncContext, changed: ReadonlySet<string>): 
 /** Another folder may disappear during the pass on the new connection. */
 const MAX_RENEWALS = 5;
 
-/** Runs `work` on a new connection, which ends with it. */
-export async function withNewSession<T>(ctx: SyncContext, work: (renewed: SyncContext) => Promise<T>): Promise<T> {
-  const session = await ctx.reopen();
-  try {
-    return await work({ ...ctx, session });
-  } finally {
-    await session.end();
-  }
-}
-
 interface FoldersSynced {
   /** emails left a folder */
   missing: boolean;

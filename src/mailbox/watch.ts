@@ -1,8 +1,11 @@
 import { sleep } from '../async.ts';
 import { listenForChanges } from '../imap/idle.ts';
+import type { ImapSession } from '../imap/session.ts';
+import { MailError } from '../mail-wire/mail-error.ts';
 import type { SyncContext } from './context.ts';
 import { DoubtfulList } from './folders/list-pass.ts';
-import { selectInbox, syncMailbox, syncNotified, withNewSession } from './sync-pass.ts';
+import { createTokenEnds } from './logins.ts';
+import { selectInbox, syncMailbox, syncNotified } from './sync-pass.ts';
 
 /*
  * Reading order, from EXISTS to the commit of one new email:
@@ -47,26 +50,89 @@ export async function watch(ctx: SyncContext, options: WatchOptions): Promise<vo
   let room = new AbortController();
   const stopListening = options.onRoomWanted?.(() => room.abort());
   let isReported = false;
+  const isTokenEnd = createTokenEnds();
   const onInSync = async () => {
     if (!isReported) await options.onInSync();
     isReported = true;
   };
-  const onConnection = (own: SyncContext) => {
+  const onConnection = async (session: ImapSession) => {
     room = new AbortController();
-    return watchConnection(own, { ...options, onInSync, room: room.signal });
+    const successor = prepareSuccessor(ctx, session, options.signal);
+    const own = { ...ctx, session };
+    try {
+      const ended = await watchConnection(own, {
+        ...options,
+        onInSync,
+        room: AbortSignal.any([room.signal, successor.ready]),
+      });
+      // the server may allow no second one
+      if (ended !== 'stopped') await session.end();
+      return { ended, next: await successor.take() };
+    } catch (error) {
+      if (!isTokenEnd(session.token, error)) throw error;
+      return { ended: 'cut' as const, next: await successor.take() };
+    } finally {
+      await successor.discard();
+    }
   };
+  let session: ImapSession | undefined = ctx.session;
   try {
-    let ended = await onConnection(ctx);
-    if (ended !== 'stopped') await ctx.session.end();
-    while (ended !== 'stopped' && !options.signal.aborted) {
-      if (ended === 'aside') await sleep(ASIDE_MS, options.signal);
-      ended = await withNewSession(ctx, onConnection);
+    while (!options.signal.aborted) {
+      session ??= await ctx.reopen();
+      const { ended, next } = await onConnection(session);
+      if (ended === 'stopped') break;
+      session = next;
+      if (ended === 'aside' && !next) await sleep(ASIDE_MS, options.signal);
     }
   } catch (error) {
     if (!options.signal.aborted) throw error;
   } finally {
     stopListening?.();
+    if (session !== ctx.session) await session?.end();
   }
+}
+
+/** Between two attempts to open the next connection, in milliseconds. */
+const SUCCESSOR_MS = 5_000;
+
+/**
+ * Opens the next connection when the token of this one is due to be replaced: providers end a session with its token. `ready`
+ * aborts once it is open or refused; `take` returns it, or undefined, and ends the attempts. `take` throws what refused it.
+ */
+function prepareSuccessor(ctx: SyncContext, { token }: ImapSession, signal: AbortSignal) {
+  const ready = new AbortController();
+  const over = new AbortController();
+  const until = AbortSignal.any([signal, over.signal]);
+  let next: ImapSession | undefined;
+  async function open(renewAt: Date): Promise<void> {
+    await sleepUntil(renewAt, until);
+    while (!until.aborted && !next) {
+      next = await ctx.reopen().catch((error: unknown) => {
+        if (error instanceof MailError && error.code === 'invalid_credentials') throw error;
+        // left to the watch, if the connection is cut before the next attempt
+        return undefined;
+      });
+      if (!next) await sleep(SUCCESSOR_MS, until);
+    }
+  }
+  const opening = token?.renewAt ? open(token.renewAt).finally(() => ready.abort()) : undefined;
+  opening?.catch(() => {});
+  const take = async () => {
+    over.abort();
+    await opening;
+    const taken = next;
+    next = undefined;
+    return taken;
+  };
+  return { ready: ready.signal, take, discard: async () => (await take().catch(() => undefined))?.end() };
+}
+
+/** Timers are not longer than 24.8 days. */
+const LONGEST_MS = 2 ** 31 - 1;
+
+async function sleepUntil(at: Date, signal: AbortSignal): Promise<void> {
+  while (Date.now() < at.getTime() && !signal.aborted)
+    await sleep(Math.min(at.getTime() - Date.now(), LONGEST_MS), signal);
 }
 
 interface ConnectionOptions extends WatchOptions {

@@ -1,4 +1,3 @@
-import type { ServerLogin } from '../contract/account.ts';
 import { ApiError } from '../contract/errors.ts';
 import { LeaseLost } from '../db/coordination/lease.ts';
 import type { SessionPool } from '../imap/pool.ts';
@@ -7,8 +6,10 @@ import type { Logger } from '../runtime/logger.ts';
 import { type LoginDeps, withLoginConfirmed } from './confirm-login.ts';
 import type { SyncContext } from './context.ts';
 import { createFolderRefusals } from './refusals.ts';
-import { loadSyncSettings, openCredentials, type SyncSettings } from './settings.ts';
+import { loginOf, withLogin } from './logins.ts';
+import { loadSyncSettings, type SyncSettings } from './settings.ts';
 import type { MailParser } from '../mime/parser.ts';
+import type { Tokens } from '../oauth/tokens.ts';
 import type { Outbound } from '../security/outbound.ts';
 import type { Secrets } from '../security/secrets.ts';
 import type { Storage } from '../storage/storage.ts';
@@ -19,6 +20,7 @@ export interface MailboxDeps extends LoginDeps {
   parser: MailParser;
   logger: Logger;
   secrets: Secrets;
+  tokens: Tokens;
   outbound: Outbound;
   sessions: SessionPool;
   /** directory for messages that are too large for memory */
@@ -61,12 +63,16 @@ async function attempt<T>(
   { accountId, settings }: { accountId: string; settings: SyncSettings },
   work: (ctx: SyncContext) => Promise<T>,
 ): Promise<T> {
-  const { imapPassword: password } = openCredentials(deps.secrets, accountId, settings.credentials);
-  const imap = { ...settings.imap, password };
+  const imap = await loginOf(deps, accountId, settings, 'imap');
+  const reopen = () => openSession(imap, { outbound: deps.outbound });
   try {
-    return await deps.sessions.use(accountId, imap, (session) =>
-      // Whether the baseline is known is not looked up for each write; syncOnce does.
-      work(syncContext(deps, settings, { imap, session, lease: { accountId, watchEpoch: null }, baselineKnown: NO })),
+    return await withLogin(deps, accountId, imap, () =>
+      deps.sessions.use(accountId, imap, (session) =>
+        // Whether the baseline is known is not looked up for each write; syncOnce does.
+        work(
+          syncContext(deps, settings, { reopen, session, lease: { accountId, watchEpoch: null }, baselineKnown: NO }),
+        ),
+      ),
     );
   } catch (error) {
     if (error instanceof LeaseLost) throw accountGone();
@@ -78,14 +84,13 @@ const NO = () => false;
 
 /** The context of a session of an account under a lease. */
 export function syncContext(
-  { db, storage, parser, logger, outbound, tempDir }: Omit<MailboxDeps, 'secrets' | 'sessions' | 'markDisconnected'>,
+  { db, storage, parser, logger, tempDir }: Pick<MailboxDeps, 'db' | 'storage' | 'parser' | 'logger' | 'tempDir'>,
   { ownAddresses, connectedAt }: SyncSettings,
-  { imap, ...own }: Pick<SyncContext, 'session' | 'lease' | 'baselineKnown'> & { imap: ServerLogin },
+  own: Pick<SyncContext, 'session' | 'lease' | 'baselineKnown' | 'reopen'>,
 ): SyncContext {
   const account = { id: own.lease.accountId, ownAddresses, connectedAt };
-  const reopen = () => openSession(imap, { outbound });
   const refusals = createFolderRefusals(account.id, logger);
-  return { db, storage, parser, logger, tempDir, reopen, account, refusals, ...own };
+  return { db, storage, parser, logger, tempDir, account, refusals, ...own };
 }
 
 function accountGone(): ApiError {

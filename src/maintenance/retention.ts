@@ -33,6 +33,7 @@ export function retentions({ auditRetentionMs = 90 * DAY_MS }: { auditRetentionM
     days(365, deleteUnusedTracking),
     // these have ended
     days(0, deleteSessionsBefore),
+    days(0, deleteSignInsBefore),
     // the connect page says for a week that a link has expired
     days(7, deleteAuthLinksBefore),
     // a run that lost its worker waits until one is available again
@@ -98,6 +99,11 @@ async function deleteIdempotencyKeysBefore(db: Db, before: Date): Promise<number
 /** Deletes sessions that ended before `before`; returns how many. */
 function deleteSessionsBefore(db: Db, before: Date): Promise<number> {
   return deleteOldest(db, before, { table: sql`sessions`, key: sql`digest`, at: sql`expires_at` });
+}
+
+/** Deletes sign-ins at a provider that expired before `before`; returns how many. */
+function deleteSignInsBefore(db: Db, before: Date): Promise<number> {
+  return deleteOldest(db, before, { table: sql`oauth_sign_ins`, key: sql`id`, at: sql`expires_at` });
 }
 
 /** Deletes links to the connect page that expired before `before`, used or not; returns how many. */

@@ -6,6 +6,8 @@ export interface Measurements {
   imapLogin: { outcome: 'accepted' | 'refused' | 'failed' };
   /** a message given to an SMTP server; `unknown`: it may have been accepted */
   smtpSubmission: { outcome: 'accepted' | 'rejected' | 'refused_login' | 'failed' | 'unknown' };
+  /** a request for an access token; otherwise whose fault it is that it failed (src/oauth/faults.ts) */
+  oauthToken: { outcome: 'issued' | 'owner' | 'app' | 'provider' };
   /** emails that were new to the store, committed */
   ingested: { source: 'live' | 'api' | 'initialSync'; count: number };
   /** stored emails that were reparsed; `incomplete`: cut short again, `unreadable`: their source is missing */

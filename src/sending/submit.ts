@@ -4,7 +4,7 @@ import type { Queryable } from '../db/driver/client.ts';
 import { inLease } from '../db/coordination/lease.ts';
 import { saveTrackingRecord } from '../db/queries/tracking.ts';
 import { MailError } from '../mail-wire/mail-error.ts';
-import { openCredentials } from '../mailbox/settings.ts';
+import { loginOf, withLogin } from '../mailbox/logins.ts';
 import { withLoginConfirmed } from '../mailbox/confirm-login.ts';
 import type { MailboxDeps } from '../mailbox/with-mailbox.ts';
 import { SubmitError, type Submitted, type Submitter } from '../smtp/submit.ts';
@@ -130,8 +130,6 @@ async function prepare(deps: SubmitDeps, loaded: LoadedSend): Promise<Attempt> {
 async function submit(deps: SubmitDeps, attempt: Attempt): Promise<Submitted> {
   const { send, settings, message } = attempt;
   const { accountId } = send;
-  const { smtpPassword: password } = openCredentials(deps.secrets, accountId, settings.credentials);
-  const smtp = { ...settings.smtp, password };
   const outgoing = {
     envelope: message.envelope,
     source: message.delivered,
@@ -142,7 +140,10 @@ async function submit(deps: SubmitDeps, attempt: Attempt): Promise<Submitted> {
     },
   };
   return withLoginConfirmed(deps, accountId, 'smtp', {
-    attempt: () => deps.submitter.submit(accountId, smtp, outgoing),
+    attempt: async () => {
+      const smtp = await loginOf(deps, accountId, settings, 'smtp');
+      return withLogin(deps, accountId, smtp, () => deps.submitter.submit(accountId, smtp, outgoing));
+    },
     drop: () => deps.submitter.drop(accountId),
     tried: async () => settings.credentials,
   });

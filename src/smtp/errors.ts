@@ -47,6 +47,8 @@ export class SendFailed extends Error {
 /** What nodemailer's errors hold. */
 interface SmtpFailure {
   code?: string;
+  /** of the error that nodemailer has wrapped */
+  originalCode?: string;
   command?: string;
   responseCode?: number;
   response?: string;
@@ -55,6 +57,15 @@ interface SmtpFailure {
 
 /** The server offers no login; nodemailer has no code for that. */
 export const NO_LOGIN = 'ENOLOGIN';
+
+/** The server accepts no access tokens. */
+export const NO_BEARER = 'ENOBEARER';
+
+/**
+ * Replies of Exchange about a switch that only an administrator can turn: no token and no password helps.
+ * https://aka.ms/smtp_auth_disabled
+ */
+const SUBMISSION_DISABLED = /SmtpClientAuthentication is disabled/i;
 
 /** Replies to AUTH that concern the credentials (RFC 4954, 6); others concern the server or the connection. */
 const REFUSED = new Set([525, 534, 535, 550, 554]);
@@ -65,9 +76,17 @@ export function smtpErrorOf(cause: unknown, settings: Login): MailError {
   const error = (cause ?? {}) as SmtpFailure;
   const code = error.responseCode ?? 0;
   const reply = replyOf(error, settings);
+  if (error.code === 'EAUTH' && SUBMISSION_DISABLED.test(reply)) {
+    const detail = `the SMTP server accepts no logins for this mailbox: an administrator has to enable authenticated SMTP: ${reply}`;
+    return new MailError('provider_rejected', 'smtp', detail, { cause });
+  }
   if (error.code === 'EAUTH' && REFUSED.has(code)) {
     const detail = reply ? `the SMTP server refused the login: ${reply}` : 'the SMTP server refused the login';
     return new MailError('invalid_credentials', 'smtp', detail, { cause });
+  }
+  if (error.originalCode === NO_BEARER) {
+    const detail = 'the SMTP server offers neither XOAUTH2 nor OAUTHBEARER: it accepts no OAuth 2.0 tokens';
+    return new MailError('provider_error', 'smtp', detail, { cause });
   }
   if (error.code === NO_LOGIN) {
     const detail = 'the SMTP server offers no login with this encryption: try SSL or STARTTLS';

@@ -3,6 +3,7 @@ import SMTPConnection from 'nodemailer/lib/smtp-connection';
 import type { ServerLogin } from '../contract/account.ts';
 import { MailError, reasonOf } from '../mail-wire/mail-error.ts';
 import type { Outbound } from '../security/outbound.ts';
+import { logInWithToken } from './bearer.ts';
 import { Ended, NO_LOGIN, smtpErrorOf } from './errors.ts';
 
 /** Minimum milliseconds for one of several addresses: a dead one leaves time for the next. */
@@ -53,7 +54,9 @@ async function login(settings: ServerLogin, address: string, ms: number): Promis
     socketCloseTimeout: 0,
     maxResponseSize: 64 * 1024,
     logger: false,
+    ...(settings.token ? { customAuth: tokenLogins(settings, () => ehlo) } : {}),
   });
+  let ehlo = '';
   let timer: NodeJS.Timeout | undefined;
   try {
     await new Promise<void>((resolve, reject) => {
@@ -63,9 +66,8 @@ async function login(settings: ServerLogin, address: string, ms: number): Promis
       connection.connect((failed) => {
         if (failed) return reject(failed);
         if (!connection.allowsAuth) return reject(new Ended(NO_LOGIN));
-        connection.login({ user: settings.user, pass: settings.password }, (refused) =>
-          refused ? reject(refused) : resolve(),
-        );
+        ehlo = connection.lastServerResponse || '';
+        connection.login(loginOf(settings), (refused) => (refused ? reject(refused) : resolve()));
       });
     });
     return connection;
@@ -78,6 +80,20 @@ async function login(settings: ServerLogin, address: string, ms: number): Promis
     // Without a listener an 'error' would end the process.
     connection.on('error', () => {});
   }
+}
+
+/** With a token, the method is that of `tokenLogins`. */
+function loginOf({ user, password, token }: ServerLogin) {
+  return token ? { type: 'custom' as const, method: BEARER, user, pass: password } : { user, pass: password };
+}
+
+/** The name of our own login for nodemailer, which has no choice between mechanisms for tokens. */
+const BEARER = 'BEARER';
+
+function tokenLogins(settings: ServerLogin, ehlo: () => string) {
+  return {
+    [BEARER]: (exchange: SMTPConnection.CustomAuthenticationContext) => logInWithToken(settings, ehlo(), exchange),
+  };
 }
 
 const QUIT_MS = 2_000;

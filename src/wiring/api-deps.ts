@@ -13,6 +13,7 @@ import type { Logger } from '../runtime/logger.ts';
 import type { CachedDataKeys } from '../security/data-keys.ts';
 import { createOutbound, type Outbound } from '../security/outbound.ts';
 import { createSecrets } from '../security/secrets.ts';
+import { tokenFetch } from './token-fetch.ts';
 import { encryptStorage } from '../storage/encrypted.ts';
 import { openStorage } from '../storage/storage.ts';
 import { isLocal } from '../runtime/local-hosts.ts';
@@ -55,6 +56,7 @@ export function apiDeps(config: Config, logger: Logger, surroundings: ApiSurroun
     logger,
     storage,
     outbound,
+    fetch: tokenFetch(outbound, config),
     commands: createCommands({
       client,
       db,

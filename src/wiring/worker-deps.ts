@@ -17,13 +17,15 @@ import type { Db } from '../db/driver/client.ts';
 import { listenTo } from '../db/driver/listen.ts';
 import { createSessionPool } from '../imap/pool.ts';
 import { createAdmission } from '../mailbox/admission.ts';
+import { openCredentials } from '../mailbox/settings.ts';
 import type { RunningWatches } from '../mailbox/running-watches.ts';
 import { createMailParser } from '../mime/parser.ts';
 import type { Logger } from '../runtime/logger.ts';
 import { openTempDir } from '../runtime/temp-dir.ts';
+import { createTokens, type Tokens } from '../oauth/tokens.ts';
 import { type CachedDataKeys, createDataKeys } from '../security/data-keys.ts';
-import { createOutbound } from '../security/outbound.ts';
-import { createSecrets } from '../security/secrets.ts';
+import { createOutbound, type Outbound } from '../security/outbound.ts';
+import { createSecrets, type Secrets } from '../security/secrets.ts';
 import { createSubmitter } from '../smtp/submit.ts';
 import { type DataKeys, encryptStorage } from '../storage/encrypted.ts';
 import { openStorage, type Storage } from '../storage/storage.ts';
@@ -33,6 +35,7 @@ import { createPoster } from '../webhooks/attempt/post.ts';
 import type { LostRuns } from '../webhooks/dispatch/lost-runs.ts';
 import { hurryRuns } from '../webhooks/dispatch/retry-delivery.ts';
 import { accountWorkflowId, SIGNALS } from '../workflows/names.ts';
+import { tokenFetch } from './token-fetch.ts';
 
 /** Concurrent calls to one webhook endpoint, over all workers. */
 const CALLS_PER_ENDPOINT = 10;
@@ -68,6 +71,7 @@ export function openWorkerDeps(config: Config, logger: Logger, surroundings: Sur
   });
   const submitter = createSubmitter({ outbound });
   const secrets = createSecrets(codecKeys(config));
+  const tokens = tokensOf(config, { db, secrets, logger, outbound });
   const dataKeys = createDataKeys({ db, secrets });
   const leases = createLeaseNotifications();
   const leaseListener = listenForLeases(config.databaseUrl, leases, dataKeys, logger);
@@ -87,6 +91,7 @@ export function openWorkerDeps(config: Config, logger: Logger, surroundings: Sur
     restoredAt: readOnce(() => lastRestoredAt(db)),
     logger,
     secrets,
+    tokens,
     auditRetentionMs: config.auditRetentionMs,
     outbound,
     leases,
@@ -117,6 +122,15 @@ export function openWorkerDeps(config: Config, logger: Logger, surroundings: Sur
 function readOnce<T>(read: () => Promise<T>): () => Promise<T> {
   let known: { value: T } | undefined;
   return async () => (known ??= { value: await read() }).value;
+}
+
+function tokensOf(config: Config, parts: { db: Db; secrets: Secrets; logger: Logger; outbound: Outbound }): Tokens {
+  const { outbound, ...own } = parts;
+  return createTokens({
+    ...own,
+    fetch: tokenFetch(outbound, config),
+    oauth2Of: (accountId, credentials) => openCredentials(own.secrets, accountId, credentials).oauth2,
+  });
 }
 
 function listenForLeases(url: string, leases: LeaseNotifications, keys: CachedDataKeys, logger: Logger) {

@@ -12,6 +12,7 @@ import { createOutbound } from '../../src/security/outbound.ts';
 import { createSecrets } from '../../src/security/secrets.ts';
 import { FakeImap } from '../helpers/fakes/fake-imap.ts';
 import { FakeSmtp } from '../helpers/fakes/fake-smtp.ts';
+import { testTokens } from '../helpers/product/mail-session.ts';
 import { addUser, type MailUser, setPassword } from '../helpers/product/mail-user.ts';
 import { freePort } from '../helpers/servers/free-port.ts';
 import { testDatabase, type TestDatabase } from '../helpers/servers/postgres.ts';
@@ -45,6 +46,7 @@ async function connect(intent: Intent, more: Partial<ConnectDeps> = {}): Promise
   const { verifyMailbox } = createConnectActivities({
     db: test.database.db,
     secrets,
+    tokens: testTokens({ db: test.database.db, secrets }),
     outbound: createOutbound({ allow: ['127.0.0.0/8'] }),
     allowInsecureMail: 'loopback',
     sources: nothing,
@@ -82,6 +84,18 @@ const hostile = (user: string) => ({ user, password: 'anything', imap: at(imap.p
 const seen = () => JSON.stringify([imap.log, smtp.log]);
 
 describe('the holder of a link', () => {
+  it('cannot connect by a grant, which may open any mailbox of an app', async () => {
+    const credentials = {
+      ...whole(owner),
+      smtp: at(smtp.port),
+      oauth2: { app_id: 'oap_1', grant: 'client_credentials' as const },
+    };
+    for (const each of [credentials, { ...credentials, password: undefined }] as Intent['credentials'][]) {
+      expect((await failureOf({ credentials: each, by_link: true })).code).toBe('invalid_parameters');
+    }
+    expect(seen()).toBe('[[],[]]');
+  });
+
   it('cannot point an account at other servers on its host', async () => {
     const accountId = await connect({ credentials: whole(owner) });
     const before = await rowOf(accountId);

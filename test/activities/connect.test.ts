@@ -14,6 +14,7 @@ import { newId } from '../../src/new-id.ts';
 import { createOutbound } from '../../src/security/outbound.ts';
 import { createSecrets } from '../../src/security/secrets.ts';
 import { mailServers } from '../helpers/servers/mail-servers.ts';
+import { testTokens } from '../helpers/product/mail-session.ts';
 import { addUser, type MailUser, setPassword } from '../helpers/product/mail-user.ts';
 import { testDatabase, type TestDatabase } from '../helpers/servers/postgres.ts';
 import { storedEvents } from '../helpers/product/stored-events.ts';
@@ -38,6 +39,7 @@ beforeEach(async () => {
 const deps = (): ConnectDeps => ({
   db: test.database.db,
   secrets,
+  tokens: testTokens({ db: test.database.db, secrets }),
   outbound: createOutbound({ allow: ['127.0.0.0/8'] }),
   allowInsecureMail: 'loopback',
   sources: nothing,

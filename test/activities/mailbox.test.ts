@@ -12,6 +12,7 @@ import { sealCredentials } from '../../src/mailbox/settings.ts';
 import { newId } from '../../src/new-id.ts';
 import { createOutbound } from '../../src/security/outbound.ts';
 import { createSecrets } from '../../src/security/secrets.ts';
+import { testTokens } from '../helpers/product/mail-session.ts';
 import { FakeImap } from '../helpers/fakes/fake-imap.ts';
 import { openSyncGround, type SyncGround } from '../helpers/product/watched-account.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
@@ -58,6 +59,7 @@ function watch(signalConnected: () => Promise<void>) {
     tempDir: tmpdir(),
     parser: ground.parser,
     logger: createLogger('silent', 'test'),
+    tokens: testTokens({ db: ground.database.database.db, secrets }),
     secrets,
     outbound: createOutbound({ allow: ['127.0.0.0/8'] }),
     sync: { pollMs: 60_000, loginCheckMs: 100, loginsPerMinute: 6_000 },

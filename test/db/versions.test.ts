@@ -21,7 +21,7 @@ import { testTemporal } from '../helpers/servers/temporal.ts';
 const MIGRATIONS = new URL('../../src/db/migrations/', import.meta.url);
 /** Whether programs of the version before may do without this statement. */
 const adds = (statement: string) =>
-  /^(CREATE TABLE|(CREATE|DROP) INDEX) /.test(statement) ||
+  /^(CREATE (TABLE|FUNCTION|TRIGGER)|(CREATE|DROP) INDEX|INSERT INTO) /.test(statement) ||
   (/^ALTER TABLE "\w+" ADD COLUMN /.test(statement) && (/ DEFAULT /.test(statement) || !/NOT NULL/.test(statement)));
 
 interface Journal {

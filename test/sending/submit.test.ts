@@ -22,7 +22,7 @@ import { sendOnce, type SubmitDeps } from '../../src/sending/submit.ts';
 import type { Submission } from '../../src/smtp/session.ts';
 import { openStorage } from '../../src/storage/storage.ts';
 import { FakeImap } from '../helpers/fakes/fake-imap.ts';
-import { LOOPBACK } from '../helpers/product/mail-session.ts';
+import { LOOPBACK, testTokens } from '../helpers/product/mail-session.ts';
 import { mailText } from '../helpers/product/mail-text.ts';
 import { testDatabase, type TestDatabase } from '../helpers/servers/postgres.ts';
 import { storeEmail, storeFolder } from '../helpers/assert/rows.ts';
@@ -70,6 +70,7 @@ beforeEach(async () => {
     parser: { parse: () => Promise.reject(new Error('no parser')) } as unknown as MailParser,
     logger,
     secrets,
+    tokens: testTokens({ db: test.database.db, secrets }),
     outbound: LOOPBACK,
     sessions,
     tempDir: dir,

@@ -12,6 +12,7 @@ import * as events from '../../contract/events.ts';
 import * as folder from '../../contract/folder.ts';
 import * as history from '../../contract/history.ts';
 import * as installation from '../../contract/installation.ts';
+import * as oauth from '../../contract/oauth.ts';
 import * as overview from '../../contract/overview.ts';
 import * as replay from '../../contract/replay.ts';
 import * as sending from '../../contract/sending.ts';
@@ -26,7 +27,7 @@ import { addExamples } from '../examples.ts';
 
 const MODULES = [
   ...[account, email, thread, sending, folder, contact, apiKey, webhook, replay, history, tracking, events, audit],
-  ...[errors, authLink, session, overview, installation],
+  ...[errors, authLink, oauth, session, overview, installation],
 ];
 
 type NamedSchema = TSchema & { $id: string };

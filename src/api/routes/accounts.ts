@@ -11,6 +11,7 @@ import {
 import { Limit, Nullable, Offset, OneOf } from '../../contract/common.ts';
 import { ApiError } from '../../contract/errors.ts';
 import { getAccount, listAccounts, changeAccount } from '../../db/queries/accounts.ts';
+import { prepareRevocation } from '../../oauth/revoke.ts';
 import { connectAs, visibleAccounts } from '../http/access.ts';
 import { responses, existing, Id, type Routes } from './route.ts';
 
@@ -36,7 +37,7 @@ const UpdateAccount = Type.Object({
 });
 
 /** Routes that connect mailboxes and manage accounts. */
-export const accountRoutes: Routes = (app, { db, commands, admissions }) => {
+export const accountRoutes: Routes = (app, { db, secrets, fetch, commands, admissions }) => {
   app.post(
     '/auth/intent',
     {
@@ -187,13 +188,23 @@ export const accountRoutes: Routes = (app, { db, commands, admissions }) => {
         description:
           'Stops the sync and deletes stored emails, attachments and credentials. The mailbox itself does not change.',
         params: Params,
+        querystring: Type.Object({
+          revoke: Type.Optional(
+            Type.Boolean({
+              default: false,
+              description: 'also revokes the sign-in of the owner at the provider, if it is one by an OAuth app',
+            }),
+          ),
+        }),
         response: responses('The account is removed', AccountDeleted, 'not_found', 'provider_error'),
       },
     },
-    async ({ params }) => {
+    async ({ params, query }) => {
+      const revocation = query.revoke ? await prepareRevocation({ db, secrets, fetch }, params.id) : undefined;
       await commands.removeAccount(params.id);
       await admissions.forget();
-      return { object: 'AccountDeleted', id: params.id, success: true };
+      const revoked = await revocation?.();
+      return { object: 'AccountDeleted', id: params.id, success: true, ...(revoked === undefined ? {} : { revoked }) };
     },
   );
 };

@@ -200,10 +200,10 @@ export const emailChangeRoutes: Routes = (app, deps) => {
       schema: {
         tags: ['Emails'],
         operationId: 'updateEmail',
-        summary: 'Change an email',
+        summary: 'Update an email',
         description:
-          'Marks the email as read or unread, stars it, sets and removes keywords, moves it, or several of these; what is ' +
-          'left out stays. A keyword that the mail server does not keep is 422 `errors/provider_rejected`, and nothing ' +
+          'Marks the email as read or unread, stars it, sets and removes keywords, moves it, or several of these; absent ' +
+          'fields do not change. A keyword that the mail server does not keep is 422 `errors/provider_rejected`, and nothing ' +
           'is moved then.',
         params: EmailParams,
         body: UpdateEmail,

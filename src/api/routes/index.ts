@@ -13,6 +13,7 @@ import { eventStreamRoutes } from './event-stream.ts';
 import { eventRoutes } from './events.ts';
 import { folderChangeRoutes, folderRoutes } from './folders.ts';
 import { historyRoutes } from './history.ts';
+import { oauthAppRoutes } from './oauth-apps.ts';
 import { overviewRoutes } from './overview.ts';
 import { replayRoutes } from './replays.ts';
 import type { Routes } from './route.ts';
@@ -41,6 +42,7 @@ export const ROUTES: readonly Routes[] = [
   auditRoutes,
   sessionRoutes,
   authLinkRoutes,
+  oauthAppRoutes,
   emailViewRoutes,
   eventStreamRoutes,
   overviewRoutes,

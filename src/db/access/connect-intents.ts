@@ -20,6 +20,14 @@ export async function readIntent(
   return row.accountId === null ? { sealed: row.intent, accountId: null } : { accountId: row.accountId };
 }
 
+/** Replaces what is sealed in an intent that has not been answered. */
+export async function replaceIntent(db: Queryable, id: string, sealed: Buffer): Promise<void> {
+  await db
+    .update(connectIntents)
+    .set({ intent: sealed })
+    .where(and(eq(connectIntents.id, id), isNull(connectIntents.accountId)));
+}
+
 /**
  * Links the intent to the account, in the transaction that saves the account, and deletes the credentials in the intent.
  * False: the caller was already informed that nothing is saved; roll the transaction back.

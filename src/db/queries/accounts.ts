@@ -3,6 +3,7 @@ import type { Account, AccountStatus, Encryption, InitialSyncStatus, ServerSetti
 import { toAccount } from './account-object.ts';
 import type { Queryable, Tx } from '../driver/client.ts';
 import { announceLease } from '../coordination/lease.ts';
+import { deleteTokens } from '../coordination/oauth-tokens.ts';
 import { anyOf } from '../driver/any-of.ts';
 import { statement } from '../driver/statement.ts';
 import { accounts } from '../schema/index.ts';
@@ -328,6 +329,7 @@ export async function markRemoved(tx: Tx, id: string, at: Date): Promise<Account
     .set({ removedAt: at, credentials: Buffer.alloc(0), dataKey: null, watchEpoch: sql`${accounts.watchEpoch} + 1` })
     .where(and(eq(accounts.id, id), present))
     .returning();
+  if (row) await deleteTokens(tx, id);
   if (row) await announceLease(tx, id);
   return row && toAccount(row);
 }

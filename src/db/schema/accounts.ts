@@ -21,7 +21,7 @@ export const accounts = pgTable(
     smtpPort: integer('smtp_port').notNull(),
     smtpUser: text('smtp_user').notNull(),
     smtpEncryption: text('smtp_encryption').notNull(),
-    /** sealed JSON {imap_password, smtp_password}; see src/security/secrets.ts */
+    /** sealed JSON {imap_password, smtp_password, oauth2}; see src/mailbox/settings.ts */
     credentials: bytea().notNull(),
     /**
      * sealed, in base64: the key that encrypts its stored mail; null until the first message. See

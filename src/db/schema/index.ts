@@ -16,5 +16,6 @@ export * from './accounts.ts';
 export * from './emails.ts';
 export * from './folders.ts';
 export * from './installation.ts';
+export * from './oauth.ts';
 export * from './sending.ts';
 export * from './webhooks.ts';

@@ -36,6 +36,15 @@ function countMail(registry: Registry): void {
   }
   onMeasured('smtpSubmission', ({ outcome }) => submissions.inc({ outcome }));
 
+  const tokens = new Counter({
+    name: 'oauth_tokens_total',
+    help: 'Requests for OAuth 2.0 access tokens by outcome: issued, or whose fault the failure is (owner, app, provider)',
+    labelNames: ['outcome'] as const,
+    registers,
+  });
+  for (const outcome of ['issued', 'owner', 'app', 'provider'] as const) tokens.inc({ outcome }, 0);
+  onMeasured('oauthToken', ({ outcome }) => tokens.inc({ outcome }));
+
   const ingested = new Counter({
     name: 'emails_ingested_total',
     help: 'Emails that were new to the store by source: live, api (sent or saved by the API), initialSync',

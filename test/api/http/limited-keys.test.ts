@@ -183,6 +183,12 @@ const DECISIONS: Record<string, 'forbidden' | ((route: Route) => Promise<void>)>
   'GET /webhooks/replays/{id}': 'forbidden',
   'POST /webhooks/replays/{id}/cancel': 'forbidden',
   'GET /audit': 'forbidden',
+  'POST /oauth/apps': 'forbidden',
+  'GET /oauth/apps': 'forbidden',
+  'GET /oauth/apps/{id}': 'forbidden',
+  'PATCH /oauth/apps/{id}': 'forbidden',
+  'DELETE /oauth/apps/{id}': 'forbidden',
+  'POST /oauth/apps/{id}/verify': 'forbidden',
 };
 
 const namesAccount = ({ path }: Route) => path.includes('{account_id}') || path.startsWith('/accounts/{id}');
@@ -248,7 +254,7 @@ describe('a key that may only read', () => {
         headers: { 'x-api-key': readKey },
       });
       if (method !== 'GET') expect([method, path, ...outcome(answer)]).toEqual([method, path, ...FORBIDDEN]);
-      else if (!path.includes('replays/{id}')) expect([path, answer.statusCode]).toEqual([path, 200]);
+      else if (!/\/(replays|apps)\/\{id\}/.test(path)) expect([path, answer.statusCode]).toEqual([path, 200]);
     }
     expect(await administration()).toEqual({ endpoint, keyId });
   });

@@ -59,6 +59,7 @@ export async function apiUnderTest(
     storage,
     secrets: createSecrets({ current: randomBytes(32) }),
     outbound: createOutbound({ allow: [] }),
+    fetch: () => Promise.reject(new Error('a call that the test did not expect')),
     commands: new Proxy({ attemptWaiting: async () => {}, ...given.commands } as Commands, {
       get: (commands, name: keyof Commands) => commands[name] ?? notExpected,
     }),

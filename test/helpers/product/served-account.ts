@@ -6,17 +6,20 @@ import { sealCredentials } from '../../../src/mailbox/settings.ts';
 import { insertBaselineFolders } from '../../../src/mailbox/store/folders.ts';
 import type { MailboxDeps } from '../../../src/mailbox/with-mailbox.ts';
 import { createSecrets } from '../../../src/security/secrets.ts';
-import { LOOPBACK } from './mail-session.ts';
+import { LOOPBACK, testTokens } from './mail-session.ts';
 import type { SyncGround } from './watched-account.ts';
 
 /** Dependencies of the activities of one account, with a pool of `connections`; the caller closes `sessions`. */
 export function mailboxDeps(ground: SyncGround, connections = 3): MailboxDeps {
+  const { db } = ground.database.database;
+  const secrets = createSecrets({ current: Buffer.alloc(32, 7) });
   return {
-    db: ground.database.database.db,
+    db,
     storage: ground.storage,
     parser: ground.parser,
     logger: createLogger('silent', 'test'),
-    secrets: createSecrets({ current: Buffer.alloc(32, 7) }),
+    secrets,
+    tokens: testTokens({ db, secrets }),
     outbound: LOOPBACK,
     sessions: createSessionPool({ outbound: LOOPBACK, maxPerAccount: connections, waitMs: 60_000 }),
     tempDir: ground.tempDir,

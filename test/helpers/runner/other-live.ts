@@ -29,6 +29,7 @@ export const OTHER_LIVE: readonly string[] = [
   'live/failures/mail-bombs',
   'live/failures/odd-imap',
   'live/message-limit',
+  'live/oauth',
   'live/operations',
   'live/other-servers',
   'live/failures/outage',

@@ -30,6 +30,8 @@ export interface DovecotOptions {
   /** personal namespace, default no prefix and `/` */
   prefix?: string;
   separator?: string;
+  /** URL that tells whether an access token is valid (RFC 7662): offers XOAUTH2 and OAUTHBEARER as well */
+  introspectionUrl?: string;
   /** no special-use folders, and no SPECIAL-USE flags */
   bareFolders?: boolean;
 }
@@ -56,13 +58,15 @@ export async function startDovecot(dir: string, options: DovecotOptions): Promis
   await chmod(dir, 0o755);
   await mkdir(info.mailDir, { recursive: true, mode: 0o777 });
   await writeFile(info.configFile, config(dir, info, options));
+  const { introspectionUrl } = options;
+  if (introspectionUrl) await writeFile(join(dir, 'oauth2.conf'), oauth2Config(introspectionUrl));
   const child = spawnServer('dovecot', ['-F', '-c', info.configFile]);
   await waitForPort(info.imapPort, child, `Dovecot (see ${dir}/dovecot.log)`);
   return { ...info, stop: () => stopChild(child) };
 }
 
 function config(dir: string, info: DovecotInfo, options: DovecotOptions): string {
-  const { certificate, capabilities, prefix = '', separator = '/', bareFolders = false } = options;
+  const { certificate, capabilities, prefix = '', separator = '/', bareFolders = false, introspectionUrl } = options;
   const special = (name: string, flag: string) =>
     bareFolders ? '' : `  mailbox ${name} {\n    auto = subscribe\n    special_use = ${flag}\n  }\n`;
   return `
@@ -79,7 +83,7 @@ first_valid_uid = 1
 last_valid_uid = 0
 mail_max_userip_connections = 0
 disable_plaintext_auth = no
-auth_mechanisms = plain login
+auth_mechanisms = plain login${introspectionUrl ? ' xoauth2 oauthbearer' : ''}
 auth_failure_delay = 0
 ssl = yes
 ssl_cert = <${certificate.cert}
@@ -91,8 +95,10 @@ lmtp_save_to_detail_mailbox = no
 lda_mailbox_autocreate = yes
 ${capabilities ? `imap_capability = ${capabilities}` : ''}
 
+${introspectionUrl ? `passdb {\n  driver = oauth2\n  mechanisms = xoauth2 oauthbearer\n  args = ${dir}/oauth2.conf\n}` : ''}
 passdb {
   driver = passwd-file
+  ${introspectionUrl ? 'mechanisms = plain login' : ''}
   args = ${info.usersDir}/%Lu
 }
 userdb {
@@ -150,5 +156,15 @@ service anvil {
 service stats {
   client_limit = 20000
 }
+`;
+}
+
+function oauth2Config(introspectionUrl: string): string {
+  return `
+introspection_mode = post
+introspection_url = ${introspectionUrl}
+username_attribute = username
+active_attribute = active
+active_value = true
 `;
 }

@@ -1,0 +1,231 @@
+import Type from 'typebox';
+import { DateTime, ListOf, Nullable, OneOf } from './common.ts';
+
+/**
+ * How the access tokens of a mailbox are obtained: exactly one of `access_token`, `refresh_token`, `grant` and
+ * `token_source_url`. See src/oauth/grant.ts for which fields belong together.
+ */
+export const OAuth2Credentials = Type.Object(
+  {
+    access_token: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 16_384, description: 'used until it expires; nothing renews it' }),
+    ),
+    expires_at: Type.Optional(
+      Type.String({ format: 'date-time', description: 'when `access_token` expires; omitted: unknown' }),
+    ),
+    refresh_token: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 16_384,
+        description: 'with `app_id`, or with `client_id` and `token_url` of your own client',
+      }),
+    ),
+    app_id: Type.Optional(Type.String({ description: '`oap_…`; with `refresh_token` or `grant`' })),
+    grant: Type.Optional(
+      OneOf(['client_credentials', 'service_account'], {
+        description:
+          'tokens without a sign-in by the owner: `client_credentials`: Exchange application access; `service_account`: ' +
+          'Google domain-wide delegation',
+      }),
+    ),
+    subject: Type.Optional(
+      Type.String({
+        minLength: 3,
+        maxLength: 320,
+        description: '`service_account`: the user to act for; omitted: the login name',
+      }),
+    ),
+    token_source_url: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 2048,
+        description:
+          '`https` URL of your own service, which returns the access tokens; see the page on token sources in the documents',
+      }),
+    ),
+    token_source_secret: Type.Optional(
+      Type.String({
+        pattern: '^whsec_[A-Za-z0-9+/=]{24,128}$',
+        description: 'signs the requests to `token_source_url`, as Standard Webhooks; omitted: they are not signed',
+      }),
+    ),
+    client_id: Type.Optional(Type.String({ minLength: 1, maxLength: 512 })),
+    client_secret: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 4096, description: 'omitted: a public client' }),
+    ),
+    token_url: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 2048, description: '`https` URL of the token endpoint' }),
+    ),
+    scope: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 2048, description: 'sent with each refresh; omitted: as first granted' }),
+    ),
+  },
+  { $id: 'OAuth2Credentials' },
+);
+export type OAuth2Credentials = Type.Static<typeof OAuth2Credentials>;
+
+export const OAUTH_PROVIDERS = ['google', 'microsoft', 'yahoo', 'fastmail', 'custom'] as const;
+export type OAuthProvider = (typeof OAUTH_PROVIDERS)[number];
+
+/** Clouds of Microsoft: worldwide, US Government (GCC High), and China (21Vianet). */
+export const MICROSOFT_CLOUDS = ['global', 'us_government', 'china'] as const;
+export type MicrosoftCloud = (typeof MICROSOFT_CLOUDS)[number];
+
+export const SECRET_PLACES = ['body', 'header'] as const;
+
+const appFields = {
+  name: Type.String({ minLength: 1, maxLength: 100 }),
+  client_id: Type.String({ minLength: 1, maxLength: 512 }),
+  tenant: Type.String({
+    minLength: 1,
+    maxLength: 253,
+    pattern: '^[A-Za-z0-9.-]+$',
+    description: 'Microsoft: id or domain of the tenant, `common`, `organizations` or `consumers`',
+  }),
+  cloud: OneOf(MICROSOFT_CLOUDS, { description: 'Microsoft: the cloud of the tenant' }),
+  issuer: Type.String({
+    minLength: 1,
+    maxLength: 2048,
+    description:
+      '`custom`: `https` URL of the authorization server, whose endpoints are read from its metadata (RFC 8414)',
+  }),
+  scope: Type.String({ minLength: 1, maxLength: 2048, description: 'requested scopes, separated by spaces' }),
+  client_auth: OneOf(SECRET_PLACES, {
+    description: 'where the client secret is sent: in the `body`, or in the `header` Authorization (HTTP Basic)',
+  }),
+  hosts: Type.Array(Type.String({ minLength: 1, maxLength: 253 }), {
+    maxItems: 50,
+    description: 'IMAP and SMTP servers that may get its tokens; the connect page offers it for mailboxes on them',
+  }),
+};
+
+export const OAuthApp = Type.Object(
+  {
+    object: Type.Literal('OAuthApp'),
+    id: Type.String({ description: '`oap_…`' }),
+    provider: OneOf(OAUTH_PROVIDERS),
+    name: appFields.name,
+    client_id: appFields.client_id,
+    has_client_secret: Type.Boolean({ description: 'false: a public client, which has none' }),
+    service_account_email: Nullable(
+      Type.String({ description: 'Google: `client_email` of the service account; null: none' }),
+    ),
+    tenant: Nullable(appFields.tenant, 'null: another provider'),
+    cloud: Nullable(appFields.cloud, 'null: another provider'),
+    issuer: Nullable(appFields.issuer, 'null: unknown'),
+    authorization_url: Nullable(Type.String({ description: 'where owners sign in; null: they cannot' })),
+    token_url: Type.String(),
+    scope: appFields.scope,
+    client_auth: appFields.client_auth,
+    hosts: appFields.hosts,
+    redirect_url: Type.String({ description: 'the redirect address to register at the provider' }),
+    status: OneOf(['ok', 'failing'], {
+      description:
+        '`failing`: the provider refuses the app itself; its accounts stay `running` and get no new tokens until that is corrected',
+    }),
+    status_detail: Type.String({ description: 'why it is failing; empty: it is not' }),
+    failing_since: Nullable(DateTime('null: it is not')),
+    created_at: DateTime(),
+    updated_at: DateTime(),
+  },
+  { $id: 'OAuthApp' },
+);
+export type OAuthApp = Type.Static<typeof OAuthApp>;
+
+export const OAuthAppList = ListOf('OAuthApps', OAuthApp);
+export const OAuthAppDeleted = Type.Object(
+  { object: Type.Literal('OAuthAppDeleted'), id: Type.String(), success: Type.Literal(true) },
+  { $id: 'OAuthAppDeleted' },
+);
+
+const appSecrets = {
+  client_secret: Nullable(Type.String({ minLength: 1, maxLength: 4096 }), 'null: a public client, with PKCE alone'),
+  service_account: Nullable(
+    Type.Object({
+      client_email: Type.String({ minLength: 3, maxLength: 320 }),
+      private_key: Type.String({ minLength: 1, maxLength: 16_384, description: 'PEM' }),
+    }),
+    'Google: both fields as they are in the JSON key of the service account; null: none',
+  ),
+};
+
+export const CreateOAuthApp = Type.Object(
+  {
+    provider: OneOf(OAUTH_PROVIDERS),
+    name: appFields.name,
+    client_id: appFields.client_id,
+    client_secret: Type.Optional(appSecrets.client_secret),
+    service_account: Type.Optional(appSecrets.service_account),
+    tenant: Type.Optional(appFields.tenant),
+    cloud: Type.Optional(appFields.cloud),
+    issuer: Type.Optional(appFields.issuer),
+    scope: Type.Optional(appFields.scope),
+    client_auth: Type.Optional(appFields.client_auth),
+    hosts: Type.Optional(appFields.hosts),
+  },
+  { $id: 'CreateOAuthApp' },
+);
+export type CreateOAuthApp = Type.Static<typeof CreateOAuthApp>;
+
+export const UpdateOAuthApp = Type.Partial(
+  Type.Object({
+    name: appFields.name,
+    client_id: appFields.client_id,
+    ...appSecrets,
+    tenant: appFields.tenant,
+    scope: appFields.scope,
+    client_auth: appFields.client_auth,
+    hosts: appFields.hosts,
+  }),
+  { $id: 'UpdateOAuthApp' },
+);
+export type UpdateOAuthApp = Type.Static<typeof UpdateOAuthApp>;
+
+/** One thing that a verification looked at. */
+const Check = Type.Object({
+  subject: OneOf(['client', 'redirect', 'application_access', 'service_account'], {
+    description:
+      '`client`: client id and secret; `redirect`: the redirect address; `application_access`: tokens without a user; ' +
+      '`service_account`: tokens for `subject` by domain-wide delegation',
+  }),
+  outcome: OneOf(['ok', 'wrong', 'unknown'], { description: '`unknown`: the provider did not say' }),
+  detail: Type.String({ description: 'what is wrong and what to do; empty: nothing' }),
+});
+
+export const VerifyOAuthApp = Type.Object(
+  {
+    subject: Type.Optional(
+      Type.String({
+        minLength: 3,
+        maxLength: 320,
+        description: 'a user of the domain, to verify a service account with',
+      }),
+    ),
+    application_access: Type.Optional(
+      Type.Boolean({ default: false, description: 'also requests a token without a user' }),
+    ),
+  },
+  { $id: 'VerifyOAuthApp' },
+);
+
+export const OAuthAppVerification = Type.Object(
+  {
+    object: Type.Literal('OAuthAppVerification'),
+    id: Type.String({ description: '`oap_…`' }),
+    ok: Type.Boolean({ description: 'no check found anything wrong' }),
+    checks: Type.Array(Check),
+  },
+  { $id: 'OAuthAppVerification' },
+);
+export type OAuthAppVerification = Type.Static<typeof OAuthAppVerification>;
+
+/** A sign-in by the owner at a provider, whose code a worker exchanges for tokens. */
+export interface SignIn {
+  app_id: string;
+  code: string;
+  code_verifier: string;
+  redirect_url: string;
+}
+
+/** The detail of an error when the owner signed in with another address than the one to connect. */
+export const OTHER_ADDRESS = 'the sign-in at the provider was for another address';

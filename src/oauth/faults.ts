@@ -1,0 +1,144 @@
+import { reasonOf } from '../mail-wire/mail-error.ts';
+
+/*
+ * Whose fault it is when no token could be obtained, and what follows:
+ *
+ * owner     the mailbox's owner or its administrator took the permission back: the account becomes `disconnected`
+ * app       what the operator registered is wrong, for all accounts of the app at once: they stay `running`, and say so
+ * provider  the token endpoint is away or asks for patience: tried again, as it says
+ */
+export type Fault = 'owner' | 'app' | 'provider';
+
+/** A response without a token, or none. */
+export interface TokenFailure {
+  /** HTTP status; undefined: no response */
+  status?: number;
+  /** `error` and `error_description` of RFC 6749, 5.2 */
+  error?: string;
+  description?: string;
+  /** milliseconds, from `Retry-After` */
+  retryAfterMs?: number;
+  cause?: unknown;
+}
+
+interface Row {
+  /** of `error`; undefined: any */
+  error?: string;
+  /** found in `error_description`; Microsoft's numbers are those of https://login.microsoftonline.com/error */
+  description?: RegExp;
+  status?: (status: number) => boolean;
+  fault: Fault;
+  /** what happened, and what to do */
+  meaning: string;
+}
+
+/** A number of Microsoft, which is not part of a longer one. */
+const aadsts = (...numbers: number[]) => new RegExp(`AADSTS(?:${numbers.join('|')})(?!\\d)`);
+
+const AGAIN = 'the owner has to sign in again';
+
+/** The first row that fits decides. */
+const ROWS: readonly Row[] = [
+  { status: (status) => status === 429, fault: 'provider', meaning: 'the token endpoint asks for fewer requests' },
+  { status: (status) => status >= 500, fault: 'provider', meaning: 'the token endpoint failed' },
+  { error: 'temporarily_unavailable', fault: 'provider', meaning: 'the token endpoint is temporarily unavailable' },
+  { error: 'server_error', fault: 'provider', meaning: 'the token endpoint failed' },
+  { error: 'slow_down', fault: 'provider', meaning: 'the token endpoint asks for fewer requests' },
+
+  { description: aadsts(7000222), fault: 'app', meaning: 'the client secret of the app has expired: create a new one' },
+  {
+    description: aadsts(7000215),
+    fault: 'app',
+    meaning: 'the client secret is wrong: enter the value of the secret, not its id',
+  },
+  {
+    description: aadsts(700016),
+    fault: 'app',
+    meaning: 'the provider knows no app with this client id in this tenant',
+  },
+  {
+    description: aadsts(7000218),
+    fault: 'app',
+    meaning: 'the app needs a client secret: it is not registered as a public client',
+  },
+  { description: aadsts(90002), fault: 'app', meaning: 'the provider knows no such tenant' },
+  { description: aadsts(50011), fault: 'app', meaning: 'the redirect address is not registered for the app' },
+  { description: aadsts(70011), fault: 'app', meaning: 'the scope of the app is not valid' },
+  { error: 'invalid_client', fault: 'app', meaning: 'the client id or the client secret is wrong' },
+  { error: 'unauthorized_client', fault: 'app', meaning: 'the app may not use this kind of sign-in' },
+  { error: 'deleted_client', fault: 'app', meaning: 'the app was deleted at the provider' },
+  { error: 'redirect_uri_mismatch', fault: 'app', meaning: 'the redirect address is not registered for the app' },
+  { error: 'invalid_scope', fault: 'app', meaning: 'the scope of the app is not valid' },
+  { error: 'org_internal', fault: 'app', meaning: 'the app is restricted to users of another organization' },
+  {
+    error: 'unsupported_grant_type',
+    fault: 'app',
+    meaning: 'the token endpoint does not support this kind of sign-in',
+  },
+  {
+    error: 'invalid_request',
+    description: /client_?id|client_?secret/i,
+    fault: 'app',
+    meaning: 'the client id or the client secret is wrong',
+  },
+
+  {
+    description: aadsts(70008, 700082),
+    fault: 'owner',
+    meaning: `the sign-in has expired, since it was not used for long: ${AGAIN}`,
+  },
+  {
+    description: aadsts(50173),
+    fault: 'owner',
+    meaning: `the password was changed, or the sign-in was revoked: ${AGAIN}`,
+  },
+  {
+    description: aadsts(50076, 50079, 50074),
+    fault: 'owner',
+    meaning: `the organization requires a second factor: ${AGAIN}`,
+  },
+  {
+    description: aadsts(65001),
+    fault: 'owner',
+    meaning:
+      'the owner or an administrator has not consented to the app, or has withdrawn it: sign in and consent again',
+  },
+  {
+    description: aadsts(53003, 53000, 53001),
+    fault: 'owner',
+    meaning: 'conditional access of the organization blocks this app: ask its administrator',
+  },
+  {
+    description: aadsts(50057),
+    fault: 'owner',
+    meaning: 'the user is disabled: ask the administrator of the organization',
+  },
+  { description: aadsts(50034), fault: 'owner', meaning: 'the user does not exist in this tenant' },
+  { error: 'invalid_grant', fault: 'owner', meaning: `the sign-in has expired or was revoked: ${AGAIN}` },
+  { error: 'interaction_required', fault: 'owner', meaning: AGAIN },
+  { error: 'consent_required', fault: 'owner', meaning: 'the owner has to consent to the app again' },
+  { error: 'other_user', fault: 'owner', meaning: 'the token source answered for another user' },
+  { error: 'access_denied', fault: 'owner', meaning: 'the owner refused access' },
+];
+
+/** What nothing else explains; the next attempt may succeed. */
+const UNKNOWN: Row = { fault: 'provider', meaning: 'the token endpoint did not return a token' };
+
+/** Whose fault a failure is, and a text for people. The description of the provider stays out: it may name users. */
+export function judge(failure: TokenFailure): { fault: Fault; detail: string } {
+  const { status, error, description = '', cause } = failure;
+  if (status === undefined)
+    return { fault: 'provider', detail: `the token endpoint could not be reached: ${reasonOf(cause)}` };
+  const fits = (row: Row) =>
+    (row.error === undefined || row.error === error) &&
+    (row.description === undefined || row.description.test(description)) &&
+    (row.status === undefined || row.status(status));
+  const { fault, meaning } = ROWS.find(fits) ?? UNKNOWN;
+  return { fault, detail: `${meaning} (${codesOf(failure)})` };
+}
+
+/** The provider's own codes: `invalid_grant`, `AADSTS50173`; without them the HTTP status. */
+function codesOf({ status, error, description = '' }: TokenFailure): string {
+  const codes = [...(error && /^\w{1,60}$/.test(error) ? [error] : []), ...(/AADSTS\d{4,9}/.exec(description) ?? [])];
+  return codes.length > 0 ? codes.join(', ') : `HTTP ${status}`;
+}

@@ -1,0 +1,58 @@
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { type ApiUnderTest, apiUnderTest } from '../../helpers/product/api-under-test.ts';
+
+let api: ApiUnderTest;
+beforeAll(async () => {
+  api = await apiUnderTest();
+});
+afterAll(() => api.close());
+
+it.each(['', '?state=made-up&code=1', '?state=made-up&error=access_denied&iss=https%3A%2F%2Fexample.test'])(
+  'a return of the browser that no sign-in began leads to the page that says so (%s)',
+  async (query) => {
+    const { statusCode, headers, body } = await api.app.inject({ url: `/connect/oauth/callback${query}` });
+    expect([statusCode, body]).toEqual([303, '']);
+    expect(headers).toMatchObject({
+      location: 'http://127.0.0.1:3000/connect/lost?error=expired',
+      'referrer-policy': 'no-referrer',
+    });
+  },
+);
+
+it('a response of the provider counts for the browser that began the sign-in, once', async () => {
+  const app = {
+    ...{ provider: 'google', name: 'Test', client_id: 'c', client_secret: 's' },
+    hosts: ['imap.example.test', 'smtp.example.test'],
+  };
+  expect((await api.call('POST', '/oauth/apps', { body: app })).statusCode).toBe(200);
+  const link = (await api.call('POST', '/auth/links', { body: {} })).json<{ url: string }>().url;
+  const path = new URL(link).pathname;
+  const side = (host: string) => ({ host, port: 993 });
+  const credentials = { user: 'ann@example.test', imap: side('imap.example.test'), smtp: side('smtp.example.test') };
+  const begin = () =>
+    api.app.inject({
+      method: 'POST',
+      url: `${path}/sign-in`,
+      headers: { 'sec-fetch-site': 'same-origin' },
+      payload: { credentials },
+    });
+  const answerTo = (url: string, cookie: string) => {
+    const state = new URL(url).searchParams.get('state') ?? '';
+    const query = new URLSearchParams({ state, error: 'access_denied', iss: 'https://accounts.google.com' });
+    return api.app.inject({ url: `/connect/oauth/callback?${query.toString()}`, headers: { cookie } });
+  };
+  const began = await begin();
+  const { url } = began.json<{ url: string }>();
+  expect(Object.fromEntries(new URL(url).searchParams)).toMatchObject({
+    login_hint: 'ann@example.test',
+    code_challenge_method: 'S256',
+    access_type: 'offline',
+    redirect_uri: 'http://127.0.0.1:3000/connect/oauth/callback',
+  });
+  const cookie = String(began.headers['set-cookie']).split(';')[0] ?? '';
+  const returned = await answerTo(url, cookie);
+  expect(returned.headers.location).toBe(`${link}?error=access_denied`);
+  expect((await answerTo(url, cookie)).headers.location).toMatch(/lost\?error=expired/);
+  const other = await begin();
+  expect((await answerTo(other.json<{ url: string }>().url, cookie)).headers.location).toMatch(/lost\?error=expired/);
+});

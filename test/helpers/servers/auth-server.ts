@@ -1,0 +1,176 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import Provider, { type Configuration } from 'oidc-provider';
+import { listenOnFreePort } from './free-port.ts';
+
+/** What a test may answer in place of the server, for a request to its token endpoint. */
+export interface ScriptedAnswer {
+  status: number;
+  headers?: Record<string, string>;
+  body: unknown;
+}
+
+/** A request to the token endpoint. */
+export interface TokenRequest {
+  form: URLSearchParams;
+  headers: IncomingMessage['headers'];
+  at: number;
+}
+
+/** An OAuth 2.0 authorization server: oidc-provider, with a registered client and users whose address is their id. */
+export interface AuthServer {
+  issuer: string;
+  tokenUrl: string;
+  /** for Dovecot: whether a token is valid, and whose */
+  introspectionUrl: string;
+  clientId: string;
+  clientSecret: string;
+  /** requests to the token endpoint so far */
+  requests: TokenRequest[];
+  /** answers before the server does; undefined: the server answers */
+  script: (request: TokenRequest) => ScriptedAnswer | undefined | Promise<ScriptedAnswer | undefined>;
+  /** A refresh token of that user, as a sign-in would give it. */
+  signIn(user: string): Promise<string>;
+  /** An access token of that user. */
+  accessToken(user: string): Promise<string>;
+  /** When an access token expires, ms since 1970; undefined: it is not valid. */
+  expiryOf(token: string): Promise<number | undefined>;
+  /** Whether a sign-in of the user is in force. */
+  isValid(user: string): Promise<boolean>;
+  /** Takes all tokens of a user back. */
+  revoke(user: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface AuthServerOptions {
+  /** seconds that an access token is valid */
+  tokenSeconds?: number;
+  /** of the client */
+  redirectUris?: string[];
+}
+
+const CLIENT = { clientId: 'mail-app', clientSecret: 'canary-client-secret-0123456789' };
+const SCOPE = 'openid email offline_access';
+
+/** Starts the server on a free loopback port. A refresh token is replaced by each use; using one twice revokes the sign-in. */
+export async function startAuthServer(options: AuthServerOptions = {}): Promise<AuthServer> {
+  const { tokenSeconds = 3600, redirectUris = ['http://127.0.0.1/unused'] } = options;
+  let handle: (request: IncomingMessage, response: ServerResponse) => void = () => {};
+  const http = createServer((request, response) => handle(request, response));
+  const port = await listenOnFreePort(http);
+  const issuer = `http://127.0.0.1:${port}`;
+  const provider = new Provider(issuer, configuration(tokenSeconds, redirectUris));
+  const serve = provider.callback();
+  const grants = new Map<string, string[]>();
+
+  async function grantOf(user: string): Promise<string> {
+    const grant = new provider.Grant({ accountId: user, clientId: CLIENT.clientId });
+    grant.addOIDCScope(SCOPE);
+    const id = await grant.save();
+    grants.set(user, [...(grants.get(user) ?? []), id]);
+    return id;
+  }
+
+  async function client() {
+    const found = await provider.Client.find(CLIENT.clientId);
+    if (!found) throw new Error('the client is not registered');
+    return found;
+  }
+
+  const server: AuthServer = {
+    issuer,
+    tokenUrl: `${issuer}/token`,
+    introspectionUrl: `${issuer}/for-dovecot`,
+    ...CLIENT,
+    requests: [],
+    script: () => undefined,
+    async signIn(user) {
+      const common = { accountId: user, client: await client(), grantId: await grantOf(user), scope: SCOPE };
+      return new provider.RefreshToken({ ...common, gty: 'authorization_code' }).save();
+    },
+    async accessToken(user) {
+      const common = { accountId: user, client: await client(), grantId: await grantOf(user), scope: SCOPE };
+      return new provider.AccessToken({ ...common, gty: 'authorization_code' }).save();
+    },
+    async expiryOf(token) {
+      const found = await provider.AccessToken.find(token);
+      return found?.exp === undefined ? undefined : found.exp * 1000;
+    },
+    async isValid(user) {
+      const found = await Promise.all((grants.get(user) ?? []).map((id) => provider.Grant.find(id)));
+      return found.some((grant) => grant !== undefined);
+    },
+    async revoke(user) {
+      for (const id of grants.get(user) ?? []) {
+        await provider.AccessToken.revokeByGrantId(id);
+        await provider.RefreshToken.revokeByGrantId(id);
+      }
+    },
+    close: async () => {
+      http.closeAllConnections();
+      await new Promise((resolve) => http.close(resolve));
+    },
+  };
+
+  async function introspect(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const token = new URLSearchParams(await bodyOf(request)).get('token') ?? '';
+    const found = await provider.AccessToken.find(token);
+    json(response, 200, found?.isValid ? { active: true, username: found.accountId } : { active: false });
+  }
+
+  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (request.url?.startsWith('/for-dovecot')) return introspect(request, response);
+    if (request.url !== '/token') return void serve(request, response);
+    const text = await bodyOf(request);
+    const made = { form: new URLSearchParams(text), headers: request.headers, at: Date.now() };
+    server.requests.push(made);
+    const scripted = await server.script(made);
+    if (scripted) return json(response, scripted.status, scripted.body, scripted.headers);
+    // the parser of oidc-provider takes a body that was read before
+    Object.assign(request, { body: Object.fromEntries(made.form) });
+    void serve(request, response);
+  }
+  handle = (request, response) => {
+    answer(request, response).catch((error: unknown) => response.destroy(error as Error));
+  };
+  return server;
+}
+
+function configuration(tokenSeconds: number, redirectUris: string[]): Configuration {
+  return {
+    clients: [
+      {
+        client_id: CLIENT.clientId,
+        client_secret: CLIENT.clientSecret,
+        redirect_uris: redirectUris,
+        grant_types: ['authorization_code', 'refresh_token'],
+        token_endpoint_auth_method: 'client_secret_post',
+      },
+    ],
+    findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id, email: id }) }),
+    claims: { openid: ['sub'], email: ['email'] },
+    features: { revocation: { enabled: true } },
+    conformIdTokenClaims: false,
+    rotateRefreshToken: true,
+    issueRefreshToken: () => true,
+    ttl: {
+      AccessToken: tokenSeconds,
+      RefreshToken: 86_400,
+      Grant: 86_400,
+      Session: 86_400,
+      Interaction: 3600,
+      IdToken: 3600,
+      AuthorizationCode: 60,
+    },
+  };
+}
+
+async function bodyOf(request: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk);
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+function json(response: ServerResponse, status: number, body: unknown, headers: Record<string, string> = {}): void {
+  response.writeHead(status, { 'content-type': 'application/json', ...headers });
+  response.end(typeof body === 'string' ? body : JSON.stringify(body));
+}

@@ -1,0 +1,196 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { eq, sql } from 'drizzle-orm';
+import type { OAuth2Credentials } from '../../src/contract/oauth.ts';
+import { putTokens } from '../../src/db/coordination/oauth-tokens.ts';
+import { accounts, oauthTokens } from '../../src/db/schema/index.ts';
+import { sealCredentials } from '../../src/mailbox/settings.ts';
+import { columnsOf } from '../../src/oauth/tokens.ts';
+import { createSecrets } from '../../src/security/secrets.ts';
+import { testTokens } from '../helpers/product/mail-session.ts';
+import { storeAccount } from '../helpers/product/stored-account.ts';
+import { type AuthServer, startAuthServer } from '../helpers/servers/auth-server.ts';
+import { type TestDatabase, testDatabase } from '../helpers/servers/postgres.ts';
+
+const secrets = createSecrets({ current: randomBytes(32) });
+const USER = 'ann@example.test';
+let test: TestDatabase;
+let server: AuthServer;
+let accountId: string;
+
+beforeAll(async () => {
+  test = await testDatabase();
+  server = await startAuthServer();
+});
+afterAll(async () => {
+  await server.close();
+  await test.drop();
+});
+beforeEach(async () => {
+  server.script = () => undefined;
+  accountId = await storeAccount(test.database);
+});
+
+const newTokens = () => testTokens({ db: test.database.db, secrets });
+const ownClient = () => ({
+  client_id: server.clientId,
+  client_secret: server.clientSecret,
+  token_url: server.tokenUrl,
+});
+
+/** Stores an account with a grant, as a connect does. */
+async function store(oauth2: OAuth2Credentials): Promise<void> {
+  const { db } = test.database;
+  const first = await newTokens().first(oauth2, USER);
+  const credentials = sealCredentials(secrets, accountId, { imapPassword: undefined, smtpPassword: undefined, oauth2 });
+  await db.update(accounts).set({ credentials }).where(eq(accounts.id, accountId));
+  await db.transaction((tx) => putTokens(tx, { accountId, appId: null, ...columnsOf(secrets, accountId, first) }));
+  server.requests.length = 0;
+}
+
+/** Moves the times of the token as if that many seconds had passed. */
+async function pass(seconds: number): Promise<void> {
+  await test.database.db.execute(sql`
+    update oauth_tokens set expires_at = expires_at - make_interval(secs => ${seconds}),
+      renew_at = renew_at - make_interval(secs => ${seconds}), retry_at = retry_at - make_interval(secs => ${seconds})
+    where account_id = ${accountId}`);
+}
+
+const failed = (work: Promise<unknown>) =>
+  work.then(
+    () => undefined,
+    (error: unknown) => error as Error,
+  );
+
+describe('a token', () => {
+  it('is used until it is due, which is at 65 to 95 % of its life', async () => {
+    await store({ refresh_token: await server.signIn(USER), ...ownClient() });
+    const { value, renewAt } = await newTokens().current(accountId, 'imap');
+    const part = ((renewAt?.getTime() ?? 0) - Date.now()) / 3_600_000;
+    expect(part).toBeGreaterThan(0.64);
+    expect(part).toBeLessThan(0.95);
+    expect((await newTokens().current(accountId, 'smtp')).value).toBe(value);
+    expect(server.requests).toHaveLength(0);
+    await pass(3500);
+    expect((await newTokens().current(accountId, 'imap')).value).not.toBe(value);
+  });
+
+  it('is requested once by all callers of all workers', async () => {
+    await store({ refresh_token: await server.signIn(USER), ...ownClient() });
+    for (let round = 0; round < 3; round++) {
+      await pass(3700);
+      server.requests.length = 0;
+      const workers = [newTokens(), newTokens(), newTokens()];
+      const got = await Promise.all(workers.flatMap((one) => [1, 2, 3].map(() => one.current(accountId, 'imap'))));
+      expect(new Set(got.map(({ value }) => value)).size).toBe(1);
+      // a second use of a refresh token would revoke all
+      expect(server.requests).toHaveLength(1);
+    }
+  });
+
+  it('is requested again when the server refused it', async () => {
+    await store({ refresh_token: await server.signIn(USER), ...ownClient() });
+    const tokens = newTokens();
+    const { value } = await tokens.current(accountId, 'imap');
+    await tokens.refused(accountId, 'another one');
+    expect((await tokens.current(accountId, 'imap')).value).toBe(value);
+    await tokens.refused(accountId, value);
+    expect((await tokens.current(accountId, 'imap')).value).not.toBe(value);
+  });
+
+  it('that the caller gave is used until it expires', async () => {
+    const expires_at = new Date(Date.now() + 60_000).toISOString();
+    await store({ access_token: 'given', expires_at });
+    expect(await newTokens().current(accountId, 'imap')).toMatchObject({ value: 'given' });
+    await store({ access_token: 'given' });
+    expect(await newTokens().current(accountId, 'imap')).toMatchObject({ value: 'given', expiresAt: null });
+    const past = await failed(
+      newTokens().first({ access_token: 'given', expires_at: '2020-01-01T00:00:00.000Z' }, USER),
+    );
+    expect(past).toMatchObject({ code: 'invalid_credentials' });
+  });
+
+  it('is sealed in the database, like the refresh token', async () => {
+    await store({ refresh_token: await server.signIn(USER), ...ownClient() });
+    await pass(3700);
+    const { value } = await newTokens().current(accountId, 'imap');
+    const [row] = await test.database.db.select().from(oauthTokens).where(eq(oauthTokens.accountId, accountId));
+    const [account] = await test.database.db.select().from(accounts).where(eq(accounts.id, accountId));
+    const stored =
+      JSON.stringify([row, account]) + row?.tokens.toString('latin1') + account?.credentials.toString('latin1');
+    for (const secret of [value, server.clientSecret]) expect(stored).not.toContain(secret);
+  });
+});
+
+describe('a request that fails', () => {
+  const answer = (status: number, body: unknown, headers: Record<string, string> = {}) => {
+    server.script = () => ({ status, body, headers });
+  };
+
+  it('keeps the old token in use while it is valid, and follows no earlier than the provider allows', async () => {
+    await store({ refresh_token: await server.signIn(USER), ...ownClient() });
+    const tokens = newTokens();
+    const { value } = await tokens.current(accountId, 'imap');
+    await pass(3500);
+    answer(429, {}, { 'retry-after': '40' });
+    const spare = await tokens.current(accountId, 'imap');
+    expect(spare.value).toBe(value);
+    const waits = (spare.renewAt?.getTime() ?? 0) - Date.now();
+    expect(waits).toBeGreaterThan(35_000);
+    await tokens.current(accountId, 'imap');
+    expect(server.requests).toHaveLength(1);
+    server.script = () => undefined;
+    await pass(45);
+    expect((await tokens.current(accountId, 'imap')).value).not.toBe(value);
+  });
+
+  it("is the provider's failure once the old token has expired", async () => {
+    await store({ refresh_token: await server.signIn(USER), ...ownClient() });
+    await pass(3700);
+    answer(503, 'busy');
+    expect(await failed(newTokens().current(accountId, 'smtp'))).toMatchObject({
+      code: 'provider_error',
+      side: 'smtp',
+    });
+    await failed(newTokens().current(accountId, 'smtp'));
+    expect(server.requests).toHaveLength(1);
+  });
+
+  it('is a refused login when the owner took the permission back', async () => {
+    await store({ refresh_token: await server.signIn(USER), ...ownClient() });
+    await server.revoke(USER);
+    await pass(3500);
+    const error = await failed(newTokens().current(accountId, 'imap'));
+    expect(error).toMatchObject({ code: 'invalid_credentials', detail: expect.stringMatching(/sign in again/) });
+  });
+
+  it("is the app's failure when its secret is wrong", async () => {
+    await store({ refresh_token: await server.signIn(USER), ...ownClient(), client_secret: server.clientSecret });
+    await pass(3700);
+    answer(401, {
+      error: 'invalid_client',
+      error_description: 'AADSTS7000222: The provided client secret keys are expired.',
+    });
+    const error = await failed(newTokens().current(accountId, 'imap'));
+    expect(error).toMatchObject({ name: 'AppFailing', detail: expect.stringMatching(/secret of the app has expired/) });
+  });
+
+  it('loses no refresh token when the database fails after the response', async () => {
+    await store({ refresh_token: await server.signIn(USER), ...ownClient() });
+    await pass(3700);
+    // ends the transaction that waits for the response
+    server.script = async () => {
+      await test.database.pool.query(
+        `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database()
+           and state = 'idle in transaction' and pid <> pg_backend_pid()`,
+      );
+      return undefined;
+    };
+    const tokens = newTokens();
+    const { value } = await tokens.current(accountId, 'imap');
+    server.script = () => undefined;
+    expect((await tokens.current(accountId, 'imap')).value).toBe(value);
+    await pass(3700);
+    expect((await tokens.current(accountId, 'imap')).value).not.toBe(value);
+  });
+});
