@@ -76,6 +76,7 @@ const TABLE: Record<string, Room> = {
         'sending',
         'webhooks',
         'maintenance/retention',
+        'maintenance/mail-retention',
       ],
       ...['storage', 'security', 'workflows/names', ...LEAVES],
     ],
@@ -83,6 +84,7 @@ const TABLE: Record<string, Room> = {
   },
   maintenance: {
     ours: ['contract', 'db', 'mailbox', 'outgoing', 'webhooks', 'security', 'activities', 'workflows/names', ...LEAVES],
+    types: ['storage'],
     packages: ['@temporalio/client', 'drizzle-orm'],
   },
   workflows: { ours: [], types: ['activities', 'contract'], packages: ['@temporalio/workflow', '@temporalio/common'] },

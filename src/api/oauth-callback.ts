@@ -77,9 +77,28 @@ export function serveOAuthCallback(
     limit(request.ip);
     const query = new URL(request.url, deps.settings.publicUrl).searchParams;
     const returned = await readReturn(deps, request, query);
-    reply.header('Set-Cookie', `${COOKIE}=; Path=/; Max-Age=0`).header('Referrer-Policy', 'no-referrer');
-    return reply.redirect(returned ? await finish(request, returned) : `${lost}?error=expired`, 303);
+    const next = returned ? await finish(request, returned) : `${lost}?error=expired`;
+    return reply
+      .headers({
+        'Set-Cookie': `${COOKIE}=; Path=/; Max-Age=0`,
+        'Referrer-Policy': 'no-referrer',
+        'Content-Security-Policy': "default-src 'none'",
+      })
+      .type('text/html; charset=utf-8')
+      .send(pageTo(next));
   });
+}
+
+/**
+ * A page that leads on. A redirect would count as one of the provider's form, whose policy names this address alone
+ * (CSP `form-action`).
+ */
+function pageTo(url: string): string {
+  const attribute = url.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);
+  return (
+    `<!doctype html><html lang="en"><meta charset="utf-8"><title>Continue</title>` +
+    `<meta http-equiv="refresh" content="0;url=${attribute}"><a href="${attribute}">Continue</a>`
+  );
 }
 
 /** Undefined: no sign-in of this browser has that state. */

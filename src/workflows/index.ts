@@ -1,6 +1,5 @@
 export { account } from './account.ts';
-/** `updateEmail`: workers of earlier versions do not run changes that they do not know. */
-export { changeMailbox, changeMailbox as updateEmail } from './change-mailbox.ts';
+export { changeMailbox, updateEmail } from './change-mailbox.ts';
 export { connectMailbox } from './connect-mailbox.ts';
 export { deliverWebhooks } from './deliver-webhooks.ts';
 export { housekeeping } from './housekeeping.ts';

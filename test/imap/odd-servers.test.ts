@@ -85,7 +85,7 @@ describe('a login that cannot work says why', () => {
     const cram = await serve({ capabilities: 'IMAP4rev1 LOGINDISABLED AUTH=CRAM-MD5' });
     expect(await failure(cram)).toMatch(/^provider_error: .*not accept password logins \(it offers CRAM-MD5\)/);
     const oauth = await serve({ capabilities: 'IMAP4rev1 LOGINDISABLED AUTH=XOAUTH2' });
-    expect(await failure(oauth)).toMatch(/XOAUTH2.*use an app password/);
+    expect(await failure(oauth)).toMatch(/XOAUTH2.*credentials\.oauth2, or with an app password/);
   });
 
   it('where the server requires encryption', async () => {

@@ -24,6 +24,7 @@ beforeEach(() => {
   for (const name of ['release.mjs', 'install.mjs']) cpSync(join(SCRIPTS, name), join(root, 'scripts', name));
   write('package.json', JSON.stringify({ name: 'root', version: '1.0.0', workspaces: ['web'] }));
   write('web/package.json', JSON.stringify({ name: 'web', version: '1.0.0' }));
+  write('deploy/helm/Chart.yaml', 'version: 1.0.0\nappVersion: 1.0.0\n');
   write('CHANGELOG.md', CHANGELOG);
   // they take minutes, and have their own tests
   write('scripts/record-histories.mjs', '');

@@ -3,7 +3,7 @@ import type pg from 'pg';
 import { withDeadline } from '../../async.ts';
 import { Health } from '../../contract/installation.ts';
 import { VERSION } from '../../runtime/version.ts';
-import { type Readiness, readReadiness } from '../../db/queries/readiness.ts';
+import { type Readiness, readReadiness } from '../../db/coordination/readiness.ts';
 import { errorResponses } from './error-responses.ts';
 
 export interface HealthDeps {

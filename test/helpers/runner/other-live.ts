@@ -44,6 +44,7 @@ export const OTHER_LIVE: readonly string[] = [
   'live/sending-elsewhere',
   'live/failures/silent-connects',
   'live/failures/silent-imap',
+  'live/front/sign-in-page',
   'live/front/start',
   'live/failures/two-workers',
   'live/front/two-starts',

@@ -16,6 +16,13 @@ export interface Found {
   smtp: Server | null;
   hint: string | null;
   help_url: string | null;
+  /** a provider where the owner signs in, in place of a password; `only`: it accepts no passwords */
+  sign_in?: SignInOffer | null;
+}
+
+export interface SignInOffer {
+  name: string;
+  only: boolean;
 }
 
 export interface Credentials {
@@ -28,7 +35,11 @@ export interface Credentials {
 interface Props {
   /** the address, when it is fixed */
   address?: string | undefined;
-  findServers: (address: string) => Promise<Found>;
+  findServers: (address: string, imapHost?: string) => Promise<Found>;
+  /** of the fixed address */
+  offer?: SignInOffer | null | undefined;
+  /** goes to the provider; absent: the form offers no sign-in there */
+  signIn?: (credentials: Omit<Credentials, 'password'>) => Promise<void>;
   connect: (credentials: Credentials) => Promise<void>;
   action: string;
   /** further fields, above the button */
@@ -41,7 +52,15 @@ const IMAP: Server = { host: '', port: 993, encryption: 'SSL' };
 const SMTP: Server = { host: '', port: 465, encryption: 'SSL' };
 
 /** Form for address and password; discovers the servers, or asks for them. */
-export function ConnectForm({ address: fixed, findServers, connect, action, children }: Props) {
+export function ConnectForm({
+  address: fixed,
+  findServers,
+  offer: fixedOffer,
+  signIn,
+  connect,
+  action,
+  children,
+}: Props) {
   const [address, setAddress] = useState(fixed ?? '');
   const [password, setPassword] = useState('');
   const [search, setSearch] = useState<Search>({ state: 'none' });
@@ -94,7 +113,31 @@ export function ConnectForm({ address: fixed, findServers, connect, action, chil
     }
   }
 
+  /** An app may be set up for servers that were typed in. */
+  async function lookAgain(): Promise<void> {
+    if (fixed !== undefined || imap.host === '' || search.state !== 'done') return;
+    const again = await findServers(search.address, imap.host).catch(() => undefined);
+    if (again)
+      setSearch((now) =>
+        now.state === 'done' ? { ...now, found: { ...now.found, sign_in: again.sign_in ?? null } } : now,
+      );
+  }
+
+  async function goToProvider(): Promise<void> {
+    setBusy(true);
+    setError(undefined);
+    try {
+      const typed = byHand && imap.host !== '' && smtp.host !== '' ? { imap, smtp } : {};
+      await signIn?.({ user: address.trim(), ...typed });
+    } catch (failure) {
+      setError(failure);
+      setBusy(false);
+    }
+  }
+
   const found = search.state === 'done' ? search.found : undefined;
+  const offer = signIn && (fixed === undefined ? found?.sign_in : fixedOffer);
+  const takesPassword = !offer?.only;
   return (
     <form class="stack" onSubmit={(event) => void submit(event)}>
       <TextField
@@ -108,18 +151,11 @@ export function ConnectForm({ address: fixed, findServers, connect, action, chil
         onBlur={() => void (fixed === undefined && look())}
       />
       <Servers search={search} />
-      {found?.hint && <Hint hint={found.hint} url={found.help_url} />}
-      <TextField
-        label="Password"
-        type="password"
-        autocomplete="current-password"
-        required
-        value={password}
-        set={setPassword}
-      />
+      {offer && <Offer offer={offer} busy={busy} go={() => void goToProvider()} />}
+      {takesPassword && <Password hint={found} value={password} set={setPassword} />}
       {byHand ? (
         <>
-          <ServerFields name="Incoming mail (IMAP)" server={imap} set={setImap} />
+          <ServerFields name="Incoming mail (IMAP)" server={imap} set={setImap} onBlur={() => void lookAgain()} />
           <ServerFields name="Outgoing mail (SMTP)" server={smtp} set={setSmtp} />
         </>
       ) : (
@@ -129,10 +165,37 @@ export function ConnectForm({ address: fixed, findServers, connect, action, chil
       )}
       {children}
       {error !== undefined && <Refusal error={error} found={found} />}
-      <button class="button main-action wide" disabled={busy}>
-        {busy ? 'Logging in …' : action}
-      </button>
+      {takesPassword && <Submit isSecond={Boolean(offer)} busy={busy} action={action} />}
     </form>
+  );
+}
+
+/** The way to the provider's own page. */
+function Offer({ offer, busy, go }: { offer: SignInOffer; busy: boolean; go: () => void }) {
+  return (
+    <>
+      <button type="button" class="button main-action wide" disabled={busy} onClick={go}>
+        Continue with {offer.name}
+      </button>
+      {!offer.only && <p class="small quiet">Or connect with an app password:</p>}
+    </>
+  );
+}
+
+function Password({ hint, value, set }: { hint: Found | undefined; value: string; set: (value: string) => void }) {
+  return (
+    <>
+      {hint?.hint && <Hint hint={hint.hint} url={hint.help_url} />}
+      <TextField label="Password" type="password" autocomplete="current-password" required value={value} set={set} />
+    </>
+  );
+}
+
+function Submit({ isSecond, busy, action }: { isSecond: boolean; busy: boolean; action: string }) {
+  return (
+    <button class={isSecond ? 'button wide' : 'button main-action wide'} disabled={busy}>
+      {busy ? 'Logging in …' : action}
+    </button>
   );
 }
 
@@ -165,12 +228,25 @@ function Hint({ hint, url }: { hint: string; url: string | null }) {
   );
 }
 
-function ServerFields({ name, server, set }: { name: string; server: Server; set: (server: Server) => void }) {
+interface ServerFieldsProps {
+  name: string;
+  server: Server;
+  set: (server: Server) => void;
+  onBlur?: () => void;
+}
+
+function ServerFields({ name, server, set, onBlur }: ServerFieldsProps) {
   return (
     <fieldset class="stack-s">
       <legend>{name}</legend>
       <div class="servers">
-        <TextField label="Server" required value={server.host} set={(host) => set({ ...server, host: host.trim() })} />
+        <TextField
+          label="Server"
+          required
+          value={server.host}
+          set={(host) => set({ ...server, host: host.trim() })}
+          {...(onBlur ? { onBlur } : {})}
+        />
         <TextField
           label="Port"
           type="number"

@@ -3,7 +3,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { ApiFailure, BASE, wordsOf } from '../api/client.ts';
 import { Notice } from '../ui/parts.tsx';
 import { applyTheme } from '../ui/theme.tsx';
-import { ConnectForm, type Credentials, type Found } from './form.tsx';
+import { ConnectForm, type Credentials, type Found, type SignInOffer } from './form.tsx';
 
 /*
  * The page where the owner of a mailbox connects it. Its only credential is the token in its URL, without key or cookie. It
@@ -14,6 +14,7 @@ interface LinkPage {
   status: 'open' | 'used' | 'expired' | 'cancelled';
   brand: { name: string; color: string | null; logo_url: string | null };
   address: string | null;
+  sign_in: SignInOffer | null;
   back_url: string | null;
 }
 
@@ -32,12 +33,44 @@ async function call<T>(path: string, body?: unknown): Promise<T> {
   return json as T;
 }
 
-const findServers = (address: string) => call<Found>(`/servers?address=${encodeURIComponent(address)}`);
+const findServers = (address: string, imapHost?: string) => {
+  const query = new URLSearchParams({ address, ...(imapHost === undefined ? {} : { imap_host: imapHost }) });
+  return call<Found>(`/servers?${query.toString()}`);
+};
+
+const signIn = async (credentials: Omit<Credentials, 'password'>) => {
+  const { url } = await call<{ url: string }>('/sign-in', { credentials });
+  location.assign(url);
+};
+
+/** Why a sign-in at the provider ended without a connected mailbox, by the code in the URL. */
+const RETURNED: Record<string, string> = {
+  access_denied: 'You did not allow access. Nothing was connected.',
+  other_address: 'You signed in with another address than the one to connect. Please sign in with that address.',
+  invalid_credentials: 'The mail server did not accept the sign-in. IMAP may be switched off for this mailbox.',
+  provider_rejected:
+    'The provider does not accept this service at present. Whoever sent you the link has to correct that.',
+  provider_error: 'The mail server could not be reached, or did not answer as expected.',
+  already_exists: 'This mailbox belongs to another account.',
+  too_many_requests: 'Too many attempts. Please wait a minute.',
+  expired: 'The sign-in took too long, or was begun in another browser. Please open the link again.',
+};
+
+/** The result that the provider's page came back with; the address bar does not keep it. */
+function takeReturned(): { error: string | undefined; connected: boolean } {
+  const query = new URLSearchParams(location.search);
+  if (location.search !== '') history.replaceState(null, '', location.pathname);
+  const code = query.get('error');
+  const error = code === null ? undefined : (RETURNED[code] ?? 'The sign-in at the provider failed. Please try again.');
+  return { error, connected: query.has('connected') };
+}
+
+const returned = takeReturned();
 
 function HostedPage() {
   const [page, setPage] = useState<LinkPage>();
   const [error, setError] = useState<unknown>();
-  const [done, setDone] = useState<'connected' | 'cancelled'>();
+  const [done, setDone] = useState<'connected' | 'cancelled' | undefined>(returned.connected ? 'connected' : undefined);
   useEffect(() => {
     call<LinkPage>('/link').then((link) => {
       brand(link);
@@ -76,8 +109,8 @@ function HostedPage() {
         </div>
         {page?.status === 'open' && done === undefined && (
           <p class="small quiet">
-            Your password is stored encrypted. {page.brand.name} reads and sends mail with it until the mailbox is
-            removed here, or you change the password at your provider.
+            Your password or sign-in is stored encrypted. {page.brand.name} reads and sends mail with it until the
+            mailbox is removed here, or you change the password or withdraw access at your provider.
           </p>
         )}
       </main>
@@ -96,11 +129,12 @@ interface ContentProps {
 function Content({ page, error, done, connect, cancel }: ContentProps) {
   if (error !== undefined) {
     const isGone = error instanceof ApiFailure && error.status === 404;
+    const why = isGone ? (returned.error ?? 'It may have been copied incompletely.') : wordsOf(error).detail;
     return (
       <>
         <h1>{isGone ? 'This link does not work' : 'Something went wrong'}</h1>
         <Notice tone="bad" title={isGone ? 'Please ask for a new link' : wordsOf(error).title}>
-          {isGone ? 'It may have been copied incompletely.' : wordsOf(error).detail}
+          {why}
         </Notice>
       </>
     );
@@ -123,9 +157,16 @@ function Content({ page, error, done, connect, cancel }: ContentProps) {
         <h1>Connect your mailbox</h1>
         <p class="quiet">{page.brand.name} asks to read and send mail for you.</p>
       </div>
+      {returned.error !== undefined && (
+        <Notice tone="bad" title="That did not work">
+          {returned.error}
+        </Notice>
+      )}
       <ConnectForm
         address={page.address ?? undefined}
         findServers={findServers}
+        offer={page.sign_in}
+        signIn={signIn}
         connect={connect}
         action="Connect mailbox"
       />

@@ -1,5 +1,5 @@
 import type pg from 'pg';
-import { SILENT_MS } from '../coordination/workers.ts';
+import { SILENT_MS } from './workers.ts';
 
 /** What the store says of the workers. */
 export interface Readiness {

@@ -1,10 +1,10 @@
 import { expect, it } from '@jest/globals';
-import { bringToPath } from '../../src/mailbox/folders/change.ts';
-import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
-import { loadFolders } from '../../src/mailbox/store/folders.ts';
-import { PLAIN } from '../helpers/fakes/fake-imap.ts';
-import { mailText } from '../helpers/product/mail-text.ts';
-import { engineTests } from '../helpers/product/engine.ts';
+import { bringToPath } from '../../../src/mailbox/folders/change.ts';
+import { syncMailbox } from '../../../src/mailbox/sync-pass.ts';
+import { loadFolders } from '../../../src/mailbox/store/folders.ts';
+import { PLAIN } from '../../helpers/fakes/fake-imap.ts';
+import { mailText } from '../../helpers/product/mail-text.ts';
+import { engineTests } from '../../helpers/product/engine.ts';
 
 /** What the watch sees on its own connection while a call renames a folder. */
 

@@ -1,18 +1,18 @@
 import { describe, expect, it } from '@jest/globals';
 import { eq } from 'drizzle-orm';
-import { emails, folders, locations } from '../../src/db/schema/index.ts';
-import { fetchMeta } from '../../src/imap/fetch.ts';
-import { moveEmail, saveMove } from '../../src/mailbox/changes/move.ts';
-import { LocationChanged } from '../../src/mailbox/changes/locate.ts';
-import { commitBatch } from '../../src/mailbox/ingest/commit.ts';
-import { syncFolder } from '../../src/mailbox/folder-pass.ts';
-import { type Selection, withSelected } from '../../src/mailbox/selected.ts';
-import { loadLocations } from '../../src/mailbox/store/moves.ts';
-import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
-import { PLAIN } from '../helpers/fakes/fake-imap.ts';
-import { mailText } from '../helpers/product/mail-text.ts';
-import { storedEvents } from '../helpers/product/stored-events.ts';
-import { type Engine, engineTests } from '../helpers/product/engine.ts';
+import { emails, folders, locations } from '../../../src/db/schema/index.ts';
+import { fetchMeta } from '../../../src/imap/fetch.ts';
+import { moveEmail, saveMove } from '../../../src/mailbox/changes/move.ts';
+import { LocationChanged } from '../../../src/mailbox/changes/locate.ts';
+import { commitBatch } from '../../../src/mailbox/ingest/commit.ts';
+import { syncFolder } from '../../../src/mailbox/folder-pass.ts';
+import { type Selection, withSelected } from '../../../src/mailbox/selected.ts';
+import { loadLocations } from '../../../src/mailbox/store/moves.ts';
+import { syncMailbox } from '../../../src/mailbox/sync-pass.ts';
+import { PLAIN } from '../../helpers/fakes/fake-imap.ts';
+import { mailText } from '../../helpers/product/mail-text.ts';
+import { storedEvents } from '../../helpers/product/stored-events.ts';
+import { type Engine, engineTests } from '../../helpers/product/engine.ts';
 
 /** What a pass or a call finds out after another one has deleted the folder that it is about. */
 

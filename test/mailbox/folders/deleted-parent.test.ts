@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { deleteFolder } from '../../src/mailbox/folders/delete.ts';
-import { markVacating } from '../../src/mailbox/folders/vacate.ts';
-import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
-import { PLAIN } from '../helpers/fakes/fake-imap.ts';
-import { engineTests } from '../helpers/product/engine.ts';
+import { deleteFolder } from '../../../src/mailbox/folders/delete.ts';
+import { markVacating } from '../../../src/mailbox/folders/vacate.ts';
+import { syncMailbox } from '../../../src/mailbox/sync-pass.ts';
+import { PLAIN } from '../../helpers/fakes/fake-imap.ts';
+import { engineTests } from '../../helpers/product/engine.ts';
 
 const { start: startOn } = engineTests();
 

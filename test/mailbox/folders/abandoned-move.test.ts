@@ -1,17 +1,17 @@
 import { expect, it } from '@jest/globals';
 import { eq, sql } from 'drizzle-orm';
-import { getEmail } from '../../src/db/queries/emails.ts';
-import { parsePieces } from '../../src/db/driver/json-text.ts';
-import { mark } from '../../src/mailbox/changes/pending-removals.ts';
-import { emails, locations, pathReservations } from '../../src/db/schema/index.ts';
-import { markEmail } from '../../src/mailbox/changes/mark.ts';
-import { moveEmail } from '../../src/mailbox/changes/move.ts';
-import { loadOngoing, reservePath } from '../../src/mailbox/folders/reservations.ts';
-import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
-import { PLAIN } from '../helpers/fakes/fake-imap.ts';
-import { mailText } from '../helpers/product/mail-text.ts';
-import { storedEvents } from '../helpers/product/stored-events.ts';
-import { type Engine, engineTests } from '../helpers/product/engine.ts';
+import { getEmail } from '../../../src/db/queries/emails.ts';
+import { parsePieces } from '../../../src/db/driver/json-text.ts';
+import { mark } from '../../../src/mailbox/changes/pending-removals.ts';
+import { emails, locations, pathReservations } from '../../../src/db/schema/index.ts';
+import { markEmail } from '../../../src/mailbox/changes/mark.ts';
+import { moveEmail } from '../../../src/mailbox/changes/move.ts';
+import { loadOngoing, reservePath } from '../../../src/mailbox/folders/reservations.ts';
+import { syncMailbox } from '../../../src/mailbox/sync-pass.ts';
+import { PLAIN } from '../../helpers/fakes/fake-imap.ts';
+import { mailText } from '../../helpers/product/mail-text.ts';
+import { storedEvents } from '../../helpers/product/stored-events.ts';
+import { type Engine, engineTests } from '../../helpers/product/engine.ts';
 
 /** A move by copying that was stopped after its COPY: the email is in both folders. */
 

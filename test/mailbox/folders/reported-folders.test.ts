@@ -1,14 +1,14 @@
 import { expect, it } from '@jest/globals';
 import { eq } from 'drizzle-orm';
-import { getEmail } from '../../src/db/queries/emails.ts';
-import { parsePieces } from '../../src/db/driver/json-text.ts';
-import { emails } from '../../src/db/schema/index.ts';
-import { markEmail } from '../../src/mailbox/changes/mark.ts';
-import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
-import { PLAIN } from '../helpers/fakes/fake-imap.ts';
-import { mailText } from '../helpers/product/mail-text.ts';
-import { storedEvents } from '../helpers/product/stored-events.ts';
-import { type Engine, engineTests } from '../helpers/product/engine.ts';
+import { getEmail } from '../../../src/db/queries/emails.ts';
+import { parsePieces } from '../../../src/db/driver/json-text.ts';
+import { emails } from '../../../src/db/schema/index.ts';
+import { markEmail } from '../../../src/mailbox/changes/mark.ts';
+import { syncMailbox } from '../../../src/mailbox/sync-pass.ts';
+import { PLAIN } from '../../helpers/fakes/fake-imap.ts';
+import { mailText } from '../../helpers/product/mail-text.ts';
+import { storedEvents } from '../../helpers/product/stored-events.ts';
+import { type Engine, engineTests } from '../../helpers/product/engine.ts';
 
 /** What the last event of an email says about its folders is what readers see, however its flags and folders change. */
 
