@@ -33,7 +33,8 @@ let fuzzing: ChildProcess | undefined;
 
 beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), 'fuzz-'));
-  if (isInstalled) live = await startLive();
+  // more operations than an address may try with wrong keys in a minute
+  if (isInstalled) live = await startLive({ MAX_WRONG_KEYS_PER_MINUTE: '10000' });
 });
 afterAll(async () => {
   fuzzing?.kill();

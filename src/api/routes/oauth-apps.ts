@@ -35,7 +35,7 @@ export const oauthAppRoutes: Routes = (app, { db, secrets, fetch, settings }) =>
           'Stores the client that you registered at a provider, with which mailboxes log in by OAuth 2.0. Secrets are stored ' +
           'encrypted and never returned. Register `redirect_url` of the response at the provider.',
         body: CreateOAuthApp,
-        response: responses('The app', OAuthApp),
+        response: responses('The app', OAuthApp, 'already_exists'),
       },
     },
     async ({ body }) => shown(await createApp(db, secrets, await settingsOfNew(fetch, body))),
