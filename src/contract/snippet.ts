@@ -22,7 +22,8 @@ function shortened(text: string): string {
     .replace(/[\ud800-\udbff]$/, '')
     .replace(GAPS, ' ')
     .trim();
-  const characters = [...line];
+  // a character has at most two code units
+  const characters = [...line.slice(0, 2 * LONGEST + 2)];
   if (characters.length <= LONGEST) return line;
   return `${characters
     .slice(0, LONGEST - 1)
