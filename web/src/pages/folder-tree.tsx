@@ -25,14 +25,19 @@ const ROLE_NAMES: Partial<Record<Folder['role'], string>> = { INBOX: 'Inbox' };
 /** Folders below their parents, in the order of the list. A folder whose parent is not listed is on the first level. */
 function treeOf(folders: readonly Folder[]): Node[] {
   const ids = new Set(folders.map(({ id }) => id));
+  const below = new Map<string | null, Folder[]>();
+  for (const folder of folders) {
+    const parent = folder.parent_id !== null && ids.has(folder.parent_id) ? folder.parent_id : null;
+    const siblings = below.get(parent);
+    if (siblings) siblings.push(folder);
+    else below.set(parent, [folder]);
+  }
   const childrenOf = (parent: string | null, above: string): Node[] =>
-    folders
-      .filter(({ parent_id: id }) => (id !== null && ids.has(id) ? id : null) === parent)
-      .map((folder) => {
-        const name = ROLE_NAMES[folder.role] ?? folder.name;
-        const path = above === '' ? name : `${above}${ABOVE}${name}`;
-        return { folder, name, path, children: childrenOf(folder.id, path) };
-      });
+    (below.get(parent) ?? []).map((folder) => {
+      const name = ROLE_NAMES[folder.role] ?? folder.name;
+      const path = above === '' ? name : `${above}${ABOVE}${name}`;
+      return { folder, name, path, children: childrenOf(folder.id, path) };
+    });
   return childrenOf(null, '');
 }
 
