@@ -1,6 +1,6 @@
 import type { EventType } from '../contract/events.ts';
 import type { Tx } from '../db/driver/client.ts';
-import { toEmail } from '../db/queries/email-object.ts';
+import { toEmail } from '../db/queries/mail/email-object.ts';
 import { finishRun, type RunRef } from '../db/coordination/finished-runs.ts';
 import type { Lease } from '../db/coordination/lease.ts';
 import { type NewEvent, takeSequence, writeEvents } from '../db/outbox.ts';

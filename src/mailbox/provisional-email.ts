@@ -1,6 +1,6 @@
-import { insertAttachments } from '../db/queries/attachments.ts';
+import { insertAttachments } from '../db/queries/mail/attachments.ts';
 import type { Db } from '../db/driver/client.ts';
-import { toEmail } from '../db/queries/email-object.ts';
+import { toEmail } from '../db/queries/mail/email-object.ts';
 import { inLease } from '../db/coordination/lease.ts';
 import type { Logger } from '../runtime/logger.ts';
 import type { MailParser } from '../mime/parser.ts';

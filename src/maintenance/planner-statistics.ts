@@ -1,7 +1,7 @@
 import { sql } from 'drizzle-orm';
 import type { Db } from '../db/driver/client.ts';
 
-/** The tables whose statistics plan the reads of src/db/queries/email-page.ts, and the statements of src/db/driver/statement.ts. */
+/** The tables whose statistics plan the reads of src/db/queries/mail/email-page.ts, and the statements of src/db/driver/statement.ts. */
 const TABLES = ['emails', 'email_search', 'email_contents', 'locations', 'deliveries', 'pending_deliveries'];
 /** A table is analysed again when so many of its rows have changed, and at least a fifth of them. */
 const CHANGED_ROWS = 500;

@@ -2,7 +2,7 @@ import { text } from 'node:stream/consumers';
 import { ApiError } from '../contract/errors.ts';
 import type { SendInput } from '../contract/sending.ts';
 import type { Queryable } from '../db/driver/client.ts';
-import { findReplyTarget } from '../db/queries/reply-target.ts';
+import { findReplyTarget } from '../db/queries/mail/reply-target.ts';
 import type { Storage } from '../storage/storage.ts';
 
 /**

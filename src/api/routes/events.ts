@@ -9,7 +9,7 @@ import { type FeedPlace, feedPlaceOf, placeOfRestoreAfter, readFeed } from '../.
 import { jsonArray, jsonWith } from '../../db/driver/json-text.ts';
 import { madeAt } from '../../new-id.ts';
 import { seesAccount, visibleAccounts } from '../http/access.ts';
-import { items } from './email-query.ts';
+import { items } from './mail/email-query.ts';
 import { responses, type Routes, sendJson } from './route.ts';
 
 /** How long events are stored, days. */

@@ -4,7 +4,7 @@ import { History, RunList } from '../../contract/history.ts';
 import { getAccount } from '../../db/queries/accounts.ts';
 import { readHistory } from '../../db/queries/history.ts';
 import { sendWorkflowId } from '../../workflows/names.ts';
-import { EmailParams } from './emails.ts';
+import { EmailParams } from './mail/emails.ts';
 import { existing, Id, responses, type RouteDeps, type Routes } from './route.ts';
 
 const AccountIdParams = Type.Object({ id: Id('account') });

@@ -1,25 +1,25 @@
 import { accountRoutes } from './accounts.ts';
 import { apiKeyRoutes } from './api-keys.ts';
 import { auditRoutes } from './audit.ts';
-import { attachmentRoutes } from './attachments.ts';
-import { contactRoutes } from './contacts.ts';
+import { attachmentRoutes } from './mail/attachments.ts';
+import { contactRoutes } from './mail/contacts.ts';
 import { authLinkRoutes } from './auth-links.ts';
-import { conversationRoutes } from './conversations.ts';
-import { draftRoutes } from './drafts.ts';
-import { emailChangeRoutes, emailRoutes } from './emails.ts';
-import { emailViewRoutes } from './email-view.ts';
+import { conversationRoutes } from './mail/conversations.ts';
+import { draftRoutes } from './mail/drafts.ts';
+import { emailChangeRoutes, emailRoutes } from './mail/emails.ts';
+import { emailViewRoutes } from './mail/email-view.ts';
 import { endpointRoutes } from './endpoints.ts';
 import { eventStreamRoutes } from './event-stream.ts';
 import { eventRoutes } from './events.ts';
-import { folderChangeRoutes, folderRoutes } from './folders.ts';
+import { folderChangeRoutes, folderRoutes } from './mail/folders.ts';
 import { historyRoutes } from './history.ts';
 import { oauthAppRoutes } from './oauth-apps.ts';
 import { overviewRoutes } from './overview.ts';
 import { replayRoutes } from './replays.ts';
 import type { Routes } from './route.ts';
-import { sendRoutes } from './send.ts';
+import { sendRoutes } from './mail/send.ts';
 import { sessionRoutes } from './session.ts';
-import { threadRoutes } from './threads.ts';
+import { threadRoutes } from './mail/threads.ts';
 
 /** Every route under /api/v1. */
 export const ROUTES: readonly Routes[] = [

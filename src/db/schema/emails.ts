@@ -34,7 +34,7 @@ export const threads = pgTable(
   (t) => [index('threads_account').on(t.accountId), index('threads_merged').on(t.mergedInto)],
 );
 
-/** Threads that are part of another, and have rows that do not name it yet; see src/db/queries/merging-threads.ts. */
+/** Threads that are part of another, and have rows that do not name it yet; see src/db/queries/mail/merging-threads.ts. */
 export const mergingThreads = pgTable(
   'merging_threads',
   {
@@ -58,7 +58,7 @@ export const threadKeys = pgTable(
 
 /**
  * What the list of threads shows of each, without drafts. Triggers on `emails` and `merging_threads` keep it, in the
- * statements that change those. Its ids are those that threads have now: see src/db/queries/merging-threads.ts.
+ * statements that change those. Its ids are those that threads have now: see src/db/queries/mail/merging-threads.ts.
  */
 export const threadSummaries = pgTable(
   'thread_summaries',

@@ -1,6 +1,6 @@
 import { type SQL, sql } from 'drizzle-orm';
 import type { Tx } from '../../db/driver/client.ts';
-import { toEmail } from '../../db/queries/email-object.ts';
+import { toEmail } from '../../db/queries/mail/email-object.ts';
 import { inLease } from '../../db/coordination/lease.ts';
 import { type NewEvent, recordEvents } from '../../db/outbox.ts';
 import { Writes } from '../../db/driver/writes.ts';

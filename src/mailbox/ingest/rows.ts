@@ -1,6 +1,6 @@
 import type { Attachment, Bounce, Complaint } from '../../contract/email.ts';
 import { snippetOf } from '../../contract/snippet.ts';
-import { headText } from '../../db/queries/email-object.ts';
+import { headText } from '../../db/queries/mail/email-object.ts';
 import type { MessageMeta } from '../../imap/fetch.ts';
 import { hasAttachments, type ParsedMail } from '../../mime/parser.ts';
 import { newId } from '../../new-id.ts';

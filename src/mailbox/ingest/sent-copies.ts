@@ -1,4 +1,4 @@
-import { detachAttachments } from '../../db/queries/attachments.ts';
+import { detachAttachments } from '../../db/queries/mail/attachments.ts';
 import type { Tx } from '../../db/driver/client.ts';
 import { findTracking } from '../../db/queries/tracking.ts';
 import type { MessageMeta } from '../../imap/fetch.ts';

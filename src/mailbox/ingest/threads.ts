@@ -4,7 +4,7 @@ import type { Attendee } from '../../contract/email.ts';
 import { anyOf } from '../../db/driver/any-of.ts';
 import type { Tx } from '../../db/driver/client.ts';
 import { insertRows } from '../../db/driver/insert-rows.ts';
-import { threadNow } from '../../db/queries/merging-threads.ts';
+import { threadNow } from '../../db/queries/mail/merging-threads.ts';
 import { threadKeys, threads } from '../../db/schema/index.ts';
 import type { Writer } from '../../db/driver/writes.ts';
 import {

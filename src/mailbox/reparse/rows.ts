@@ -1,5 +1,5 @@
 import { eq, sql } from 'drizzle-orm';
-import { insertAttachments } from '../../db/queries/attachments.ts';
+import { insertAttachments } from '../../db/queries/mail/attachments.ts';
 import type { Queryable, Tx } from '../../db/driver/client.ts';
 import { insertRows } from '../../db/driver/insert-rows.ts';
 import { attachments, emailContents, emails, emailSearch, threadKeys } from '../../db/schema/index.ts';

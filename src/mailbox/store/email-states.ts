@@ -2,7 +2,7 @@ import { sql } from 'drizzle-orm';
 import { flagsDiffer, unionOf } from '../../contract/flags.ts';
 import type { FolderRole } from '../../contract/folder.ts';
 import type { Queryable, Tx } from '../../db/driver/client.ts';
-import { shownFolders } from '../../db/queries/email-object.ts';
+import { shownFolders } from '../../db/queries/mail/email-object.ts';
 import { isPendingRemoval } from '../../db/queries/pending-removal.ts';
 import { statement } from '../../db/driver/statement.ts';
 import type { Writer } from '../../db/driver/writes.ts';

@@ -1,8 +1,8 @@
 import { and, eq, lt, type SQL, sql } from 'drizzle-orm';
 import type { Queryable, Tx } from '../../db/driver/client.ts';
-import type { EmailRow } from '../../db/queries/email-object.ts';
+import type { EmailRow } from '../../db/queries/mail/email-object.ts';
 import { insertRows } from '../../db/driver/insert-rows.ts';
-import { threadNow } from '../../db/queries/merging-threads.ts';
+import { threadNow } from '../../db/queries/mail/merging-threads.ts';
 import { fromRow, type NamedRow } from '../../db/driver/rows.ts';
 import { anyOf } from '../../db/driver/any-of.ts';
 import { attachments, emailContents, emails, emailSearch } from '../../db/schema/index.ts';

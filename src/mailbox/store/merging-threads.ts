@@ -7,7 +7,7 @@ import { emails, mergingThreads, threadKeys, threads } from '../../db/schema/ind
 
 /*
  * Threads are merged by writers of their account alone, one after the other (src/db/coordination/lease.ts): they read ids of
- * threads as they are now, and so store none of a thread that is being merged. See src/db/queries/merging-threads.ts.
+ * threads as they are now, and so store none of a thread that is being merged. See src/db/queries/mail/merging-threads.ts.
  */
 
 /** Rows that get another thread in one transaction: 50 ms. */

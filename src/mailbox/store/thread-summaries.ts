@@ -1,6 +1,6 @@
 import { sql } from 'drizzle-orm';
 import type { Queryable, Tx } from '../../db/driver/client.ts';
-import { threadNow } from '../../db/queries/merging-threads.ts';
+import { threadNow } from '../../db/queries/mail/merging-threads.ts';
 
 /** Threads of one verification that are corrected; the others follow in the next one. */
 const WRONG_AT_ONCE = 10_000;

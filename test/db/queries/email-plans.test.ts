@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { sql } from 'drizzle-orm';
 import type pg from 'pg';
-import { type EmailFilter, emailPage, pageValues } from '../../../src/db/queries/email-page.ts';
+import { type EmailFilter, emailPage, pageValues } from '../../../src/db/queries/mail/email-page.ts';
 import { compile } from '../../../src/db/driver/statement.ts';
-import { getEmail, listEmails } from '../../../src/db/queries/emails.ts';
+import { getEmail, listEmails } from '../../../src/db/queries/mail/emails.ts';
 import { parsePieces } from '../../../src/db/driver/json-text.ts';
 import { refreshPlannerStatistics } from '../../../src/maintenance/planner-statistics.ts';
 import { sentWith, unlinkedBounces } from '../../../src/mailbox/bounces.ts';

@@ -3,7 +3,7 @@ import type { FolderRole } from '../../../src/contract/folder.ts';
 import { normalise } from '../../../src/contract/search-text.ts';
 import type { Database } from '../../../src/db/driver/client.ts';
 import { snippetOf } from '../../../src/contract/snippet.ts';
-import { headText } from '../../../src/db/queries/email-object.ts';
+import { headText } from '../../../src/db/queries/mail/email-object.ts';
 import {
   attachments,
   contacts,

@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals';
 import { eq, sql } from 'drizzle-orm';
-import { getEmail } from '../../../src/db/queries/emails.ts';
+import { getEmail } from '../../../src/db/queries/mail/emails.ts';
 import { parsePieces } from '../../../src/db/driver/json-text.ts';
 import { mark } from '../../../src/mailbox/changes/pending-removals.ts';
 import { emails, locations, pathReservations } from '../../../src/db/schema/index.ts';

@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals';
 import { eq } from 'drizzle-orm';
-import { getEmail } from '../../../src/db/queries/emails.ts';
+import { getEmail } from '../../../src/db/queries/mail/emails.ts';
 import { parsePieces } from '../../../src/db/driver/json-text.ts';
 import { emails } from '../../../src/db/schema/index.ts';
 import { markEmail } from '../../../src/mailbox/changes/mark.ts';

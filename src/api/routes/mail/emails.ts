@@ -1,0 +1,270 @@
+import type { FastifyReply } from 'fastify';
+import Type from 'typebox';
+import { Email, EmailList } from '../../../contract/email.ts';
+import { Keyword } from '../../../contract/flags.ts';
+import { EmailDeleted } from '../../../contract/sending.ts';
+import { getEmail, getEmailSource, listEmails } from '../../../db/queries/mail/emails.ts';
+import { folderExists } from '../../../db/queries/folders.ts';
+import { jsonWithItems } from '../../../db/driver/json-text.ts';
+import type { EmailUpdate } from '../../../workflows/change-mailbox.ts';
+import { EmailQuery, fieldsOf, MetaOnly, toFilter } from './email-query.ts';
+import {
+  AccountParams,
+  responses,
+  existing,
+  Id,
+  requireWritable,
+  type RouteDeps,
+  type Routes,
+  sendJson,
+} from '../route.ts';
+import { downloadResponses, sendStored } from '../stored.ts';
+
+export const EmailParams = Type.Object({ account_id: Id('account'), email_id: Id('email') });
+const FolderParams = Type.Object({ account_id: Id('account'), folder_id: Id('folder') });
+
+/** Routes that read emails; reading never sets `\Seen`. */
+export const emailRoutes: Routes = (app, deps) => {
+  const { pool, storage } = deps;
+
+  app.get(
+    '/:account_id/emails',
+    {
+      schema: {
+        tags: ['Emails'],
+        operationId: 'listEmails',
+        summary: 'List emails',
+        description: 'Returns emails of all folders, including TRASH and SPAM, without drafts.',
+        params: AccountParams,
+        querystring: EmailQuery,
+        response: responses('Emails, newest first', EmailList, 'not_found'),
+      },
+    },
+    ({ params, query }, reply) => sendList(deps, reply, params, query),
+  );
+
+  app.get(
+    '/:account_id/folders/:folder_id/emails',
+    {
+      schema: {
+        tags: ['Emails'],
+        operationId: 'listFolderEmails',
+        summary: "List a folder's emails",
+        description: 'Returns the emails of one folder, without drafts.',
+        params: FolderParams,
+        querystring: EmailQuery,
+        response: responses('Emails, newest first', EmailList, 'not_found'),
+      },
+    },
+    async ({ params, query }, reply) => {
+      existing(await folderExists(pool, params.account_id, params.folder_id), 'folder');
+      return sendList(deps, reply, params, query);
+    },
+  );
+
+  app.get(
+    '/:account_id/emails/:email_id',
+    {
+      schema: {
+        tags: ['Emails'],
+        operationId: 'getEmail',
+        summary: 'Get an email',
+        description: 'Returns the email. Reading an email does not mark it as read.',
+        params: EmailParams,
+        querystring: Type.Object({ meta_only: MetaOnly }),
+        response: responses('The email', Email, 'not_found'),
+      },
+    },
+    async ({ params, query }, reply) => {
+      const email = await getEmail(pool, params.account_id, params.email_id, { metaOnly: query.meta_only });
+      return sendJson(reply, existing(email, 'email'));
+    },
+  );
+
+  app.get(
+    '/:account_id/emails/:email_id/source',
+    {
+      schema: {
+        tags: ['Emails'],
+        operationId: 'getRawMessage',
+        summary: 'Get the raw message',
+        description:
+          'Returns the message exactly as the mail server sent it. Supports range requests, and `If-None-Match` with an `ETag`.',
+        params: EmailParams,
+        response: downloadResponses('message/rfc822', 'The message'),
+      },
+    },
+    async (request, reply) => {
+      const { account_id, email_id } = request.params;
+      const key = existing(await getEmailSource(pool, account_id, email_id), 'email');
+      return sendStored(request, reply, storage, { key, mime: 'message/rfc822', name: `${email_id}.eml` });
+    },
+  );
+};
+
+async function sendList(
+  { pool, cursors }: RouteDeps,
+  reply: FastifyReply,
+  { account_id: accountId, folder_id: folderId }: { account_id: string; folder_id?: string },
+  query: EmailQuery,
+): Promise<FastifyReply> {
+  const list = { name: `Emails ${folderId ?? ''}`, accountId, query };
+  const position = cursors.read(list, query.cursor);
+  const filter = toFilter(query, folderId);
+  const { meta_only: metaOnly, limit } = query;
+  const page = await listEmails(pool, accountId, filter, { metaOnly, fields: fieldsOf(query), limit, position });
+  return sendJson(
+    reply,
+    jsonWithItems<EmailList, 'data'>(
+      { object: 'Emails', has_more: page.next !== null, cursor: cursors.write(list, page.next) },
+      'data',
+      page.data,
+    ),
+  );
+}
+
+const FoldersIds = Type.Array(Type.String({ description: '`fld_…`' }), {
+  minItems: 1,
+  maxItems: 1,
+  description: 'exactly one folder: in IMAP an email is in one folder',
+});
+const MoveEmail = Type.Object({ folders_ids: FoldersIds });
+
+const Keywords = (description: string) =>
+  Type.Optional(Type.Array(Keyword('an IMAP keyword: `Project-X`, `$label1`, …'), { maxItems: 50, description }));
+const UpdateEmail = Type.Object({
+  is_unread: Type.Optional(Type.Boolean()),
+  is_starred: Type.Optional(Type.Boolean()),
+  keywords: Type.Optional(
+    Type.Object({ add: Keywords('keywords to set'), remove: Keywords('keywords to remove, after others are set') }),
+  ),
+  folders_ids: Type.Optional(FoldersIds),
+});
+
+const ERRORS = ['invalid_credentials', 'not_found', 'provider_rejected', 'provider_error'] as const;
+
+type Params = Type.Static<typeof EmailParams>;
+
+/** Routes that change emails; each responds after the provider has confirmed the change. */
+export const emailChangeRoutes: Routes = (app, deps) => {
+  const { commands } = deps;
+
+  for (const [path, seen] of [
+    ['read', true],
+    ['unread', false],
+  ] as const) {
+    app.post(
+      `/:account_id/emails/:email_id/${path}`,
+      {
+        schema: {
+          tags: ['Emails'],
+          operationId: seen ? 'markEmailAsRead' : 'markEmailAsUnread',
+          summary: `Mark an email as ${path}`,
+          description: `${seen ? 'Sets' : 'Removes'} the \`\\Seen\` flag and responds when the provider has confirmed it.`,
+          params: EmailParams,
+          response: responses('The email', Email, ...ERRORS),
+        },
+      },
+      async ({ params }, reply) => {
+        await requireEmail(deps, params);
+        await commands.markEmail(params.account_id, params.email_id, seen);
+        return sendJson(reply, await changedEmail(deps, params));
+      },
+    );
+  }
+
+  app.post(
+    '/:account_id/emails/:email_id/modify',
+    {
+      schema: {
+        tags: ['Emails'],
+        operationId: 'moveEmail',
+        summary: 'Move an email',
+        description:
+          'Moves the email to exactly one folder. If it is already there, nothing happens and no event is emitted.',
+        params: EmailParams,
+        body: MoveEmail,
+        response: responses('The email', Email, ...ERRORS),
+      },
+    },
+    async ({ params, body }, reply) => {
+      await requireEmail(deps, params);
+      await commands.moveEmail(params.account_id, params.email_id, body.folders_ids[0] as string);
+      return sendJson(reply, await changedEmail(deps, params));
+    },
+  );
+
+  app.patch(
+    '/:account_id/emails/:email_id',
+    {
+      schema: {
+        tags: ['Emails'],
+        operationId: 'updateEmail',
+        summary: 'Update an email',
+        description:
+          'Marks the email as read or unread, stars it, sets and removes keywords, moves it, or several of these; absent ' +
+          'fields do not change. A keyword that the mail server does not keep is 422 `errors/provider_rejected`, and nothing ' +
+          'is moved then.',
+        params: EmailParams,
+        body: UpdateEmail,
+        response: responses('The email', Email, ...ERRORS),
+      },
+    },
+    async ({ params, body }, reply) => {
+      await requireEmail(deps, params);
+      const update = updateOf(body);
+      if (update.flags || update.folderId) await commands.updateEmail(params.account_id, params.email_id, update);
+      return sendJson(reply, await changedEmail(deps, params));
+    },
+  );
+
+  app.delete(
+    '/:account_id/emails/:email_id',
+    {
+      schema: {
+        tags: ['Emails'],
+        operationId: 'trashEmail',
+        summary: 'Trash an email',
+        description:
+          'Moves the email to Trash, where it remains readable. Creates the folder `Trash` if the provider has none. An email ' +
+          'that is already in Trash does not change.',
+        params: EmailParams,
+        response: responses('The email is in Trash', EmailDeleted, ...ERRORS),
+      },
+    },
+    async ({ params }) => {
+      await requireEmail(deps, params);
+      await commands.trashEmail(params.account_id, params.email_id);
+      return { object: 'EmailDeleted', id: params.email_id };
+    },
+  );
+};
+
+function updateOf({ is_unread, is_starred, keywords, folders_ids }: Type.Static<typeof UpdateEmail>): EmailUpdate {
+  const add = [
+    ...(is_unread === false ? ['\\Seen'] : []),
+    ...(is_starred === true ? ['\\Flagged'] : []),
+    ...(keywords?.add ?? []),
+  ];
+  const remove = [
+    ...(is_unread === true ? ['\\Seen'] : []),
+    ...(is_starred === false ? ['\\Flagged'] : []),
+    ...(keywords?.remove ?? []),
+  ];
+  const [folderId] = folders_ids ?? [];
+  return {
+    ...(add.length + remove.length > 0 ? { flags: { add, remove } } : {}),
+    ...(folderId === undefined ? {} : { folderId }),
+  };
+}
+
+/** Checks, before a workflow starts, that the email exists and its account can be changed. */
+async function requireEmail({ db, pool }: RouteDeps, params: Params): Promise<void> {
+  const { account_id, email_id } = params;
+  const [stored] = await Promise.all([getEmailSource(pool, account_id, email_id), requireWritable(db, account_id)]);
+  existing(stored, 'email');
+}
+
+async function changedEmail({ pool }: RouteDeps, params: Params) {
+  return existing(await getEmail(pool, params.account_id, params.email_id, { metaOnly: false }), 'email');
+}

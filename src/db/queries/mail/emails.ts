@@ -1,0 +1,153 @@
+import { type SQL, sql } from 'drizzle-orm';
+import type pg from 'pg';
+import { MAX_LIMIT } from '../../../contract/common.ts';
+import type { Email } from '../../../contract/email.ts';
+import { type EmailFilter, type EmailPosition, emailPage, hasFixedPlan, pageValues, shapeOf } from './email-page.ts';
+import { CONTENTS_AND_LOCATIONS, emailColumns, type EmailParts, selectEmails } from './email-select.ts';
+import { compile, slot, statement } from '../../driver/statement.ts';
+import { type JsonOf, type JsonPieces, jsonPieces, parsePieces } from '../../driver/json-text.ts';
+
+export interface EmailListing {
+  data: JsonPieces<Email>[];
+  /** where the next page begins; null at the end */
+  next: EmailPosition | null;
+}
+
+interface EmailPageOptions {
+  metaOnly: boolean;
+  /** the members that are wanted; null: all */
+  fields: ReadonlySet<string> | null;
+  limit: number;
+  position: EmailPosition | null;
+}
+
+/** A page of an account's emails, newest first; one statement. */
+export async function listEmails(
+  pool: pg.Pool,
+  accountId: string,
+  filter: EmailFilter,
+  page: EmailPageOptions,
+): Promise<EmailListing> {
+  const { limit, position } = page;
+  const values = { ...pageValues(accountId, filter, position), limit, taken: limit + 1 };
+  const selected = await selectEmails(pool, pageStatement(filter, page)(values));
+  const last = selected.at(-1)?.place();
+  const { fields } = page;
+  const data = selected.map(({ email }) => (fields ? onlyFields(email, fields) : email));
+  return { data, next: last?.isMore ? last : null };
+}
+
+/** The members that need more than the frame. */
+const OF_CONTENTS = ['body', 'body_plain', 'body_new', 'attachments'];
+
+function partsOf({ metaOnly, fields }: Pick<EmailPageOptions, 'metaOnly' | 'fields'>): EmailParts {
+  const wants = (names: string[]) => !fields || names.some((name) => fields.has(name));
+  if (!metaOnly && wants(OF_CONTENTS)) return 'whole';
+  return wants(['headers', ...OF_CONTENTS]) ? 'metadata' : 'frame';
+}
+
+/** `object` and `id` are in each. */
+function onlyFields(email: JsonPieces<Email>, fields: ReadonlySet<string>): JsonPieces<Email> {
+  const members = Object.entries(parsePieces(email));
+  const kept = members.filter(([name]) => fields.has(name) || name === 'object' || name === 'id');
+  return jsonPieces(JSON.stringify(Object.fromEntries(kept)) as JsonOf<Email>);
+}
+
+/** Statements of pages by their shape: to put one together takes longer than to run it. */
+const pages = new Map<string, ReturnType<typeof compile>>();
+const REMEMBERED = 500;
+/** Pages of up to so many emails have one statement. */
+const SIZES = [10, 50, MAX_LIMIT];
+
+function pageStatement(
+  filter: EmailFilter,
+  { limit, position, ...wanted }: EmailPageOptions,
+): ReturnType<typeof compile> {
+  const named = hasFixedPlan(filter);
+  // no parameter, of which Postgres would expect a tenth of the table; and few numbers, for few statements
+  const rows = String(1 + (named ? (SIZES.find((size) => size >= limit) ?? MAX_LIMIT) : limit));
+  const parts = partsOf(wanted);
+  const isLater = position !== null;
+  const shape = [shapeOf(filter), parts, isLater, rows].join(' ');
+  let page = pages.get(shape);
+  if (!page) {
+    if (pages.size >= REMEMBERED) pages.clear();
+    const text = pageOf(emailPage(filter, isLater, sql.raw(rows)), parts);
+    page = compile(named ? statement('emails_page', () => text)() : text);
+    pages.set(shape, page);
+  }
+  return page;
+}
+
+/** Selects the emails of a page; `ids` selects their ids and dates, and one more, when there is one. */
+function pageOf(ids: SQL, parts: EmailParts): SQL {
+  return sql`
+    with page as materialized (select * from (${ids}) newest limit ${slot('taken')})
+    select ${emailColumns(parts, sql`(select count(*) from page) > ${slot('limit')}`)}
+    from (select id, date from page order by date desc, id desc limit ${slot('limit')}) shown
+    join emails e on e.id = shown.id and e.account_id = ${slot('accountId')}
+    ${CONTENTS_AND_LOCATIONS}
+    order by shown.date desc, shown.id desc`;
+}
+
+const oneEmail = (parts: EmailParts) =>
+  compile(
+    statement(
+      'one_email',
+      () => sql`
+    select ${emailColumns(parts)} from emails e ${CONTENTS_AND_LOCATIONS}
+    where e.id = ${slot('id')} and e.account_id = ${slot('accountId')}`,
+    )(),
+  );
+const wholeEmail = oneEmail('whole');
+const metadataOfEmail = oneEmail('metadata');
+const sourceOfEmail = compile(
+  statement(
+    'source_of_email',
+    () => sql`select storage_key as key from emails where id = ${slot('id')} and account_id = ${slot('accountId')}`,
+  )(),
+);
+
+/** Reads an email; undefined when the account has none with that id. */
+export async function getEmail(
+  pool: pg.Pool,
+  accountId: string,
+  emailId: string,
+  options: { metaOnly: boolean },
+): Promise<JsonPieces<Email> | undefined> {
+  const statement = (options.metaOnly ? metadataOfEmail : wholeEmail)({ id: emailId, accountId });
+  const [stored] = await selectEmails(pool, statement);
+  // sent a moment ago: its Sent copy has not synced
+  if (stored) return stored.email;
+  const sent = (await getSentEmail(pool, accountId, emailId))?.email;
+  return sent && jsonPieces(options.metaOnly ? withoutContents(sent) : sent);
+}
+
+function withoutContents(email: JsonOf<Email>): JsonOf<Email> {
+  return JSON.stringify({
+    ...(JSON.parse(email) as Email),
+    body: '',
+    body_plain: '',
+    attachments: [],
+  }) as JsonOf<Email>;
+}
+
+/** Storage key of the raw message of an email; undefined when the account has no such email. */
+export async function getEmailSource(pool: pg.Pool, accountId: string, emailId: string): Promise<string | undefined> {
+  const { rows } = await pool.query<{ key: string }>(sourceOfEmail({ id: emailId, accountId }));
+  return rows[0]?.key ?? (await getSentEmail(pool, accountId, emailId))?.storageKey ?? undefined;
+}
+
+/** The provisional Email of a sent message whose Sent copy has not synced yet. */
+async function getSentEmail(
+  pool: pg.Pool,
+  accountId: string,
+  id: string,
+): Promise<{ email: JsonOf<Email>; storageKey: string | null } | undefined> {
+  const { rows } = await pool.query<{ email: JsonOf<Email>; storageKey: string | null }>(
+    `select email::text as email, storage_key as "storageKey" from sends
+     where id = $1 and account_id = $2 and state = 'sent' and email is not null`,
+    [id, accountId],
+  );
+  return rows[0];
+}
