@@ -1,6 +1,6 @@
 import Type from 'typebox';
 import { CursorListOf, DateTime, Nullable, OneOf } from './common.ts';
-import { DELIVERY_STATUSES } from './webhook.ts';
+import { DELIVERY_STATUSES, WaitingFor } from './webhook.ts';
 
 export const HISTORY_KINDS = ['send', 'ingested', 'changed', 'event', 'delivery'] as const;
 export type HistoryKind = (typeof HISTORY_KINDS)[number];
@@ -30,7 +30,8 @@ export const HistoryEntry = Type.Object(
     workflow_id: Type.Optional(
       Nullable(Type.String({ description: 'the workflow in the Temporal UI; null: none was started' })),
     ),
-    next_attempt_at: Type.Optional(Nullable(DateTime('null: no attempt is due'))),
+    next_attempt_at: Type.Optional(Nullable(DateTime('in the future; null: none has a time'))),
+    waiting_for: Type.Optional(Nullable(WaitingFor, 'delivery: what it waits for; null: it is not pending')),
     attempts: Type.Optional(Type.Array(HistoryAttempt)),
   },
   { $id: 'HistoryEntry' },

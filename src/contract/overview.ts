@@ -10,6 +10,10 @@ export const OverviewBucket = Type.Object(
     received: Type.Integer({ description: 'new emails: `email.new` and `email.new.bounce`' }),
     sent: Type.Integer({ description: 'emails sent by the API' }),
     delivered: Type.Integer({ description: 'events recorded in this bucket that were delivered' }),
+    attempts_ok: Type.Integer({ description: 'calls to endpoints in this bucket that succeeded' }),
+    attempts_failed: Type.Integer({
+      description: 'calls to endpoints in this bucket that failed, whether or not a retry follows',
+    }),
     failed: Type.Integer({ description: 'deliveries without a retry left' }),
     skipped: Type.Integer({ description: 'deliveries to endpoints that were disabled or deleted' }),
     pending: Type.Integer({ description: 'deliveries that are queued or will be retried' }),

@@ -1,6 +1,7 @@
 import Type from 'typebox';
 import { DateTime, ListOf, Nullable, OneOf } from './common.ts';
 import { EVENT_TYPES } from './events.ts';
+import { ATTEMPT_OUTCOMES } from './webhook.ts';
 
 /** Statuses that a replay can select: all except `pending`, whose deliveries are in progress. */
 export const REPLAYED_STATUSES = ['delivered', 'failed', 'skipped'] as const;
@@ -15,6 +16,9 @@ export const ReplayFilter = Type.Object(
     since: Type.Optional(DateTime('recorded at or after this time')),
     until: Type.Optional(DateTime('recorded before this time')),
     status: Type.Optional(OneOf(REPLAYED_STATUSES)),
+    last_outcome: Type.Optional(
+      OneOf(ATTEMPT_OUTCOMES, { description: 'deliveries whose last attempt ended like this' }),
+    ),
     trigger_events: Type.Optional(Type.Array(OneOf(EVENT_TYPES), { minItems: 1 })),
     account_ids: Type.Optional(Type.Array(Type.String(), { minItems: 1, maxItems: 1000 })),
     email_id: Type.Optional(Type.String({ description: '`email_…`: deliveries about this email' })),

@@ -98,6 +98,10 @@ export type TestWebhookEndpoint = Type.Static<typeof TestWebhookEndpoint>;
 export const DELIVERY_STATUSES = ['pending', 'delivered', 'failed', 'skipped'] as const;
 export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number];
 
+/** How the last attempt of a delivery ended. */
+export const ATTEMPT_OUTCOMES = ['succeeded', 'failed'] as const;
+export type AttemptOutcome = (typeof ATTEMPT_OUTCOMES)[number];
+
 /** Stages at which a call can fail. */
 export const POST_ERROR_KINDS = [
   'dns',
@@ -123,6 +127,26 @@ const errorKind = {
   ),
 };
 
+/** Why a pending delivery is not being attempted. */
+export const WAIT_REASONS = ['breaker', 'order', 'retry', 'replay', 'due'] as const;
+export type WaitReason = (typeof WAIT_REASONS)[number];
+
+/** What a pending delivery waits for. */
+export const WaitingFor = Type.Object(
+  {
+    reason: OneOf(WAIT_REASONS, {
+      description:
+        '`breaker`: calls to its endpoint fail, and it gets single probes only; `order`: an earlier event of the same object ' +
+        'comes first; `retry`: its next attempt has a time; `replay`: a replay made it, and live events go first; `due`: it ' +
+        'is next, or being attempted',
+    }),
+    until: Nullable(DateTime('earliest time of the next attempt, in the future; null: not known')),
+    behind: Nullable(Type.String({ description: '`whc_…`: the earlier delivery that goes first; null: none' })),
+  },
+  { $id: 'WaitingFor' },
+);
+export type WaitingFor = Type.Static<typeof WaitingFor>;
+
 const conversationFields = {
   object: Type.Literal('WebhookConversation'),
   id: Type.String({ description: '`whc_…`' }),
@@ -140,7 +164,8 @@ const conversationFields = {
   ...errorKind,
   created_at: DateTime(),
   last_attempt_at: Nullable(DateTime('null: not attempted yet')),
-  next_attempt_at: Nullable(DateTime('null: no attempt is due')),
+  next_attempt_at: Nullable(DateTime('in the future; null: none has a time, see `waiting_for`')),
+  waiting_for: Nullable(WaitingFor, 'null: it is not pending'),
   test: Type.Boolean({ description: 'true: a test event' }),
 };
 

@@ -25,6 +25,8 @@ export function retentions({ auditRetentionMs = 90 * DAY_MS }: { auditRetentionM
   return [
     days(30, deleteDeliveriesBefore),
     days(30, deleteEventsBefore),
+    // the overview shows a day
+    days(7, deleteAttemptCountsBefore),
     // responses to idempotent calls
     days(1, deleteIdempotencyKeysBefore),
     days(30, deleteEndedSends),
@@ -74,6 +76,11 @@ export async function deleteEventsBefore(db: Db, before: Date): Promise<number> 
     )
     select count(*) from expired`,
   );
+}
+
+/** Deletes counts of attempts from before `before`; returns how many. */
+function deleteAttemptCountsBefore(db: Db, before: Date): Promise<number> {
+  return deleteOldest(db, before, { table: sql`attempt_counts`, key: sql`(minute, endpoint_id)`, at: sql`minute` });
 }
 
 /** Deletes audit records from before `before`; returns how many. */

@@ -70,6 +70,10 @@ describe('the history of an email', () => {
       [emailId],
     );
     await query(
+      `delete from pending_deliveries using deliveries d where d.id = delivery_id and d.workflow_id = 'deliver/x'`,
+      [],
+    );
+    await query(
       `insert into delivery_attempts (delivery_id, number, at, http_status, duration_ms)
        select id, 1, '2026-01-01T00:00:01.500Z', 204, 12 from deliveries where workflow_id = 'deliver/x'`,
       [],
@@ -95,6 +99,7 @@ describe('the history of an email', () => {
       status: 'delivered',
       workflow_id: 'deliver/x',
       next_attempt_at: null,
+      waiting_for: null,
       attempts: [{ number: 1, at: '2026-01-01T00:00:01.500Z', http_status: 204, error: null, duration_ms: 12 }],
     });
   });

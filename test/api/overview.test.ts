@@ -60,6 +60,19 @@ describe('the overview', () => {
       1_000, 970, 10, 10, 10,
     ]);
     expect(overview.deliveries.pending).toBe(10);
+    await api.database.pool.query(
+      `insert into attempt_counts (minute, endpoint_id, succeeded, failed)
+      select date_trunc('minute', now()) - n * interval '1 minute', endpoint, 2, 1
+      from generate_series(0, 119) n, unnest(array['we_1', 'we_2']) endpoint`,
+    );
+    const attempts = async (query: string) => {
+      const { buckets } = await api.get<Overview>(`/overview?${query}`);
+      const total = (key: 'attempts_ok' | 'attempts_failed') => buckets.reduce((all, bucket) => all + bucket[key], 0);
+      return [total('attempts_ok'), total('attempts_failed')];
+    };
+    expect(await attempts('period=hour')).toEqual([240, 120]);
+    expect(await attempts('period=day')).toEqual([480, 240]);
+    expect(await attempts('endpoint_id=we_1')).toEqual([120, 60]);
 
     const day = await api.get<Overview>('/overview?period=day');
     expect(day.buckets).toHaveLength(96);

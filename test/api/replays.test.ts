@@ -113,7 +113,7 @@ describe('replays', () => {
     await api.database.db.transaction((tx) => recordEvents(tx, other, [event('email.new'), event('email.delete')]));
     await queueAsLogged(api.database);
     const { rows } = await api.database.pool.query<{ event_id: string; object_id: string; created_at: Date }>(
-      `update deliveries set status = case event_type when 'email.delete' then 'delivered' else 'failed' end
+      `update deliveries set status = case event_type when 'email.delete' then 'delivered' else 'failed' end, attempts_count = 1
        returning event_id, object_id, created_at`,
     );
     const [one, two] = rows;
@@ -129,6 +129,9 @@ describe('replays', () => {
       [{ email_id: newId('email') }, 0],
       [{ since: later }, 0],
       [{ until: later }, 5],
+      [{ last_outcome: 'failed' }, 0],
+      [{ last_outcome: 'succeeded' }, 5],
+      [{ last_outcome: 'succeeded', status: 'failed' }, 4],
     ] as const) {
       const counted = await api.call('POST', '/webhooks/replays/count', {
         body: { endpoint_id: endpoint.id, ...filter },

@@ -343,6 +343,10 @@ describe('the delivery log', () => {
       },
     });
     expect((await api.call('GET', `/webhooks/conversations/${newId('delivery')}`)).statusCode).toBe(404);
+    expect((await list('last_outcome=failed&status=pending')).map(({ id }) => id)).toEqual([record?.id]);
+    expect(await list('last_outcome=succeeded')).toEqual([]);
+    await api.database.pool.query('update deliveries set error_kind = null where id = $1', [record?.id]);
+    expect((await list('last_outcome=succeeded')).map(({ id }) => id)).toEqual([record?.id]);
   });
 
   it('retries a delivery, regardless of its status', async () => {

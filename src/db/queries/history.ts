@@ -1,6 +1,7 @@
 import type pg from 'pg';
 import type { EventType } from '../../contract/events.ts';
 import type { HistoryEntry, HistoryKind } from '../../contract/history.ts';
+import { isoTime, nextAttemptAt, waitingFor } from './waiting-for.ts';
 
 export interface HistoryPage {
   entries: HistoryEntry[];
@@ -83,7 +84,7 @@ function entriesOf({ id, type, sequence, created_at: at, deliveries }: EventRow)
     event_type: type,
     sequence: Number(sequence),
   };
-  return [event, ...deliveries];
+  return [event, ...deliveries.map((one) => ({ ...one, next_attempt_at: nextAttemptAt(one.waiting_for ?? null) }))];
 }
 
 function kindOf(type: EventType): HistoryKind {
@@ -91,21 +92,20 @@ function kindOf(type: EventType): HistoryKind {
   return type.startsWith('email.') || type.startsWith('account.') ? 'changed' : 'event';
 }
 
-const ISO = (column: string) => `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
-
 const EVENTS = `
   select e.id, e.type, e.sequence, e.created_at, (
     select coalesce(json_agg(json_build_object(
-      'at', ${ISO('e.created_at')}, 'kind', 'delivery', 'event_id', e.id, 'event_type', e.type,
+      'at', ${isoTime('e.created_at')}, 'kind', 'delivery', 'event_id', e.id, 'event_type', e.type,
       'delivery_id', d.id, 'endpoint_id', d.endpoint_id, 'status', d.status,
       'workflow_id', coalesce(p.workflow_id, d.workflow_id),
-      'next_attempt_at', case when p.waits_for = 'retry' then ${ISO('p.due_at')} end,
+      'waiting_for', ${waitingFor('p', 'w')},
       'attempts', (
-        select coalesce(json_agg(json_build_object('number', a.number, 'at', ${ISO('a.at')}, 'http_status', a.http_status,
+        select coalesce(json_agg(json_build_object('number', a.number, 'at', ${isoTime('a.at')}, 'http_status', a.http_status,
           'error', a.error, 'duration_ms', a.duration_ms) order by a.number), '[]')
         from delivery_attempts a where a.delivery_id = d.id)
     ) order by d.id), '[]')
-    from deliveries d left join pending_deliveries p on p.delivery_id = d.id where d.event_id = e.id
+    from deliveries d left join pending_deliveries p on p.delivery_id = d.id
+      left join webhook_endpoints w on w.id = d.endpoint_id where d.event_id = e.id
   ) as deliveries
   from events e
   where e.object_id = $1 and e.account_id = $2 and e.sequence > $3

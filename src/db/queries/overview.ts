@@ -28,11 +28,10 @@ export async function readOverview(
     readProblems(pool),
   ]);
   const buckets = Array.from({ length: count }, (_, index): OverviewBucket => {
-    const { total = 0, pending = 0, failed = 0, skipped = 0, received = 0, sent = 0 } = counts.get(index) ?? {};
+    const { total, ...bucket } = { ...NONE, ...counts.get(index) };
     // a delivery may have changed between the two counts
-    const delivered = Math.max(0, total - pending - failed - skipped);
-    const at = new Date(from.getTime() + index * seconds * 1000).toISOString();
-    return { at, received, sent, delivered, failed, skipped, pending };
+    const delivered = Math.max(0, total - bucket.pending - bucket.failed - bucket.skipped);
+    return { at: new Date(from.getTime() + index * seconds * 1000).toISOString(), delivered, ...bucket };
   });
   return {
     object: 'Overview',
@@ -79,7 +78,12 @@ const STATE = `select
   (select created_at from deliveries where status = 'pending' order by created_at limit 1) as oldest_pending_at`;
 
 type Counts = Map<number, Partial<Record<Kind, number>>>;
-type Kind = 'total' | 'pending' | 'failed' | 'skipped' | 'received' | 'sent';
+type Kind = keyof typeof NONE;
+
+const NONE = {
+  ...{ total: 0, pending: 0, failed: 0, skipped: 0 },
+  ...{ attempts_ok: 0, attempts_failed: 0, received: 0, sent: 0 },
+};
 
 /** Counts deliveries by bucket. */
 async function readCounts(pool: pg.Pool, from: Date, seconds: number): Promise<Counts> {
@@ -109,7 +113,14 @@ function byBucket(rows: CountRow[]): Counts {
   return counts;
 }
 
-const BUCKET = `floor(extract(epoch from created_at - $1::timestamptz) / $2::int)::int`;
+const bucketOf = (time: string) => `floor(extract(epoch from ${time} - $1::timestamptz) / $2::int)::int`;
+const BUCKET = bucketOf('created_at');
+
+/** Attempts by outcome. */
+const attemptCounts = (condition: string) => `
+  select kind, ${bucketOf('minute')}, sum(count)::int
+    from attempt_counts cross join lateral (values ('attempts_ok', succeeded), ('attempts_failed', failed)) outcome (kind, count)
+    where minute >= $1::timestamptz ${condition} group by 1, 2`;
 
 /** Delivered ones are the rest: `deliveries_open` has the others. */
 const COUNTS = `
@@ -119,6 +130,8 @@ const COUNTS = `
   select status, ${BUCKET}, count(*)::int from deliveries
     where status in ('pending', 'failed', 'skipped') and status <> 'delivered' and created_at >= $1::timestamptz
     group by 1, 2
+  union all
+  ${attemptCounts('')}
   union all
   select 'received', ${BUCKET}, count(*)::int from events
     where type in ('email.new', 'email.new.bounce') and created_at >= $1::timestamptz and not test group by 2
@@ -132,7 +145,9 @@ const ENDPOINT_COUNTS = `
   )
   select status as kind, bucket, count from counted where status <> 'delivered'
   union all
-  select 'total', bucket, sum(count)::int from counted group by 2`;
+  select 'total', bucket, sum(count)::int from counted group by 2
+  union all
+  ${attemptCounts('and endpoint_id = $3')}`;
 
 async function readProblems(pool: pg.Pool): Promise<Problem[]> {
   const { rows } = await pool.query<Omit<Problem, 'since'> & { since: Date | null }>({

@@ -1,5 +1,6 @@
 import { type SQL, sql } from 'drizzle-orm';
 import { type Replay, type ReplayFilter, REPLAYED_STATUSES, type ReplayStatus } from '../../contract/replay.ts';
+import type { AttemptOutcome } from '../../contract/webhook.ts';
 import type { Queryable } from '../driver/client.ts';
 import { LINES } from '../outbox.ts';
 
@@ -22,6 +23,7 @@ export function isReplayed(scope: ReplayScope): SQL {
   const { id, endpointId, filter, createdAt } = scope;
   const statuses = filter.status === undefined ? [...REPLAYED_STATUSES] : [filter.status];
   const { since, until, trigger_events: types, account_ids: accounts, email_id: email, event_id: event } = filter;
+  const { last_outcome: outcome } = filter;
   return sql.join(
     [
       sql`d.endpoint_id = ${endpointId} and not d.test and d.created_at <= ${createdAt.toISOString()}::timestamptz`,
@@ -35,10 +37,15 @@ export function isReplayed(scope: ReplayScope): SQL {
       ...(accounts === undefined ? [] : [sql`d.account_id = any(${sql.param(accounts)}::text[])`]),
       ...(email === undefined ? [] : [sql`d.object_id = ${email}`]),
       ...(event === undefined ? [] : [sql`d.event_id = ${event}`]),
+      ...(outcome === undefined ? [] : [lastOutcome(outcome)]),
     ],
     sql` and `,
   );
 }
+
+/** Whether the last attempt of the delivery `d` ended like this; `deliveries_failed_last` is the index of those that failed. */
+export const lastOutcome = (outcome: AttemptOutcome, d: SQL = sql`d`): SQL =>
+  outcome === 'failed' ? sql`${d}.error_kind is not null` : sql`(${d}.error_kind is null and ${d}.attempts_count > 0)`;
 
 /** Whether the pending delivery `p` was neither attempted nor retried by hand since its replay queued it. */
 export const IS_UNATTEMPTED = sql`(p.line = ${LINES.replay} and not p.attempted)`;

@@ -132,6 +132,8 @@ export const deliveries = pgTable(
     index('deliveries_created').on(t.createdAt, t.id),
     // operators search for pending and failed deliveries
     index('deliveries_open').on(t.status, t.createdAt, t.id).where(sql`status <> 'delivered'`),
+    // and for those whose last attempt failed
+    index('deliveries_failed_last').on(t.createdAt, t.id).where(sql`error_kind is not null`),
     index('deliveries_account').on(t.accountId, t.createdAt, t.id),
     check('deliveries_status', sql`status in ('pending', 'delivered', 'failed', 'skipped')`),
   ],
@@ -186,6 +188,19 @@ export const deliveryAttempts = pgTable(
     durationMs: integer('duration_ms').notNull(),
   },
   (t) => [primaryKey({ columns: [t.deliveryId, t.number] })],
+);
+
+/** Attempts by endpoint, minute and outcome: the plots of the overview read them, however many attempts there were. */
+export const attemptCounts = pgTable(
+  'attempt_counts',
+  {
+    /** start of the minute in which the attempts began */
+    minute: at('minute').notNull(),
+    endpointId: text('endpoint_id').notNull(),
+    succeeded: integer().notNull(),
+    failed: integer().notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.minute, t.endpointId] })],
 );
 
 /** Bulk replays of the delivery log. See src/webhooks/log/replay-state.ts. */

@@ -97,13 +97,22 @@ export async function recordAttemptResults(db: Db, results: readonly AttemptResu
         ${column((r) => r.error)}::text[], ${column((r) => r.errorKind)}::text[], ${column((r) => r.durationMs)}::int[],
         ${column((r) => r.status)}::text[], ${column((r) => r.nextAttemptInMs)}::float8[],
         ${column((r) => r.workflowId)}::text[], ${column((r) => r.runs)}::int[], ${column((r) => r.runId)}::text[],
-        ${column((r) => r.attemptedBy)}::text[]
+        ${column((r) => r.attemptedBy)}::text[], ${column((r) => r.endpointId)}::text[]
       ) as t (delivery_id, number, at, url, http_status, response_body, error, error_kind, duration_ms, status,
-        next_attempt_ms, workflow_id, runs, run_id, attempted_by)
+        next_attempt_ms, workflow_id, runs, run_id, attempted_by, endpoint_id)
     ), attempt as (
       insert into delivery_attempts (delivery_id, number, at, http_status, response_body, error, error_kind, duration_ms)
       select delivery_id, number, at, http_status, response_body, error, error_kind, duration_ms from result
       on conflict do nothing
+      returning delivery_id, date_trunc('minute', at) as minute, error_kind
+    ), counted as (
+      -- in one order, and after all other rows: statements of other workers wait for these, never in a circle
+      insert into attempt_counts (minute, endpoint_id, succeeded, failed)
+      select minute, endpoint_id, count(*) filter (where error_kind is null), count(error_kind)
+      from attempt join (select distinct delivery_id, endpoint_id from result) r using (delivery_id)
+      group by minute, endpoint_id order by minute, endpoint_id
+      on conflict (minute, endpoint_id) do update
+        set succeeded = attempt_counts.succeeded + excluded.succeeded, failed = attempt_counts.failed + excluded.failed
     ), own as materialized (
       select p.delivery_id from result r
       join pending_deliveries p on p.delivery_id = r.delivery_id join deliveries d on d.id = r.delivery_id

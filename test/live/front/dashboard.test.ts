@@ -141,7 +141,10 @@ test('sees deliveries fail, and replays them once the endpoint is repaired', asy
   await box.append('INBOX', { subject: 'First order', to: user.user, text: 'one' });
   await box.append('INBOX', { subject: 'Second order', to: user.user, text: 'two' });
   await desk.sees('Deliveries are failing');
+  await desk.sees('0 % of 6 attempts succeeded');
   await desk.picture('endpoint-failing');
+  await desk.click('Failed attempts', 'link');
+  await waitFor(async () => (await desk.page.$$('tbody tr')).length === 2, { what: 'two whose last attempt failed' });
   await desk.open(`/deliveries?endpoint=${endpoint}&status=failed`);
   await waitFor(async () => (await desk.page.$$('tbody tr')).length === 2, {
     what: 'two failed deliveries',

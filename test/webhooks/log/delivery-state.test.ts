@@ -60,6 +60,37 @@ describe('the result of an attempt', () => {
       ...{ workflowId: 'deliver/x', runId: 'x', runs: 1 },
     });
   });
+
+  it('is counted once, by endpoint, minute and outcome', async () => {
+    await the.happen(['email_a', 'email_b', 'email_c']);
+    const ids = (await the.log()).filter(({ objectId }) => /^email_[abc]$/.test(objectId)).map(({ id }) => id);
+    const result = (deliveryId: string | undefined, number: number, failed: boolean, second: number) => ({
+      ...{
+        deliveryId: deliveryId ?? '',
+        endpointId: 'we_counted',
+        url: '',
+        number,
+        durationMs: 1,
+        runs: 1,
+        runId: 'x',
+      },
+      ...{ at: new Date(Date.UTC(2026, 0, 2, 3, 4, second)), responseBody: null, attemptedBy: 'x', workflowId: null },
+      ...(failed
+        ? ({ httpStatus: null, error: 'no', errorKind: 'connect', status: 'pending', nextAttemptInMs: 1_000 } as const)
+        : ({ httpStatus: 200, error: null, errorKind: null, status: 'delivered', nextAttemptInMs: null } as const)),
+    });
+    const results = [result(ids[0], 1, true, 0), result(ids[1], 1, false, 59), result(ids[2], 1, true, 60)];
+    await recordAttemptResults(the.db, results);
+    await recordAttemptResults(the.db, [...results, result(ids[0], 2, false, 58)]);
+    const { rows } = await the.db.execute(
+      sql`select minute at time zone 'utc' as minute, succeeded, failed from attempt_counts
+        where endpoint_id = 'we_counted' order by minute`,
+    );
+    expect(rows).toEqual([
+      { minute: '2026-01-02 03:04:00', succeeded: 2, failed: 1 },
+      { minute: '2026-01-02 03:05:00', succeeded: 0, failed: 1 },
+    ]);
+  });
 });
 
 describe('a delivery that ends', () => {

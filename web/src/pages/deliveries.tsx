@@ -10,13 +10,16 @@ import { Empty, Listed, Notice, Page, Pager, Problem, State, Time } from '../ui/
 import { given, isoOf, useOffset, useParam } from '../ui/query.ts';
 import { toast } from '../ui/toast.tsx';
 import { EVENT_TYPES, isEventType } from './event-types.ts';
+import { WaitsFor } from './waiting.tsx';
 
 const SIZE = 50;
 const STATUSES = ['pending', 'delivered', 'failed', 'skipped'] as const;
+const OUTCOMES = ['succeeded', 'failed'] as const;
 
 /** All filters of the log, from the query of the page's URL. */
 function useFilters() {
   const [status, setStatus] = useParam('status');
+  const [outcome, setOutcome] = useParam('outcome');
   const [endpoint, setEndpoint] = useParam('endpoint');
   const [type, setType] = useParam('type');
   const [account, setAccount] = useParam('account');
@@ -26,6 +29,7 @@ function useFilters() {
   const [until, setUntil] = useParam('until');
   const query = given({
     status: STATUSES.find((one) => one === status),
+    last_outcome: OUTCOMES.find((one) => one === outcome),
     endpoint_id: endpoint.trim(),
     event_type: isEventType(type) ? type : undefined,
     account_id: account.trim(),
@@ -36,8 +40,8 @@ function useFilters() {
   });
   return {
     query,
-    values: { status, endpoint, type, account, email, event, since, until },
-    set: { setStatus, setEndpoint, setType, setAccount, setEmail, setEvent, setSince, setUntil },
+    values: { status, outcome, endpoint, type, account, email, event, since, until },
+    set: { setStatus, setOutcome, setEndpoint, setType, setAccount, setEmail, setEvent, setSince, setUntil },
   };
 }
 
@@ -103,6 +107,12 @@ function Filters({
         value={values.status}
         set={set.setStatus}
         options={[{ value: '', label: 'All states' }, ...STATUSES]}
+      />
+      <SelectField
+        label="Last attempt"
+        value={values.outcome}
+        set={set.setOutcome}
+        options={[{ value: '', label: 'Any outcome' }, ...OUTCOMES]}
       />
       <SelectField
         label="Endpoint"
@@ -195,9 +205,9 @@ function Table({
               </td>
               <td>
                 <State of={row.status} />
-                {row.status === 'pending' && row.next_attempt_at && (
+                {row.waiting_for && (
                   <span class="sub">
-                    again <Time at={row.next_attempt_at} />
+                    <WaitsFor waiting={row.waiting_for} />
                   </span>
                 )}
               </td>
@@ -328,6 +338,7 @@ function wordsOf(total: number, endpoint: string): string {
 }
 
 const FILTER_NAMES = {
+  last_outcome: 'Last attempt',
   event_type: 'Event',
   account_id: 'Mailbox',
   email_id: 'Email',

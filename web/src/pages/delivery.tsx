@@ -2,9 +2,10 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/preact-query';
 import { Link } from 'wouter-preact';
 import { api, type DeliveryDetail, take } from '../api/client.ts';
 import { exactDate } from '../ui/format.ts';
-import { Loading, Page, Problem, State, Time } from '../ui/parts.tsx';
+import { Loading, Page, Problem, State } from '../ui/parts.tsx';
 import { toast } from '../ui/toast.tsx';
 import { useInstallation, workflowUrl } from './installation.ts';
+import { WaitsFor } from './waiting.tsx';
 
 export function DeliveryPage({ id }: { id: string }) {
   const queries = useQueryClient();
@@ -66,9 +67,9 @@ function Facts({ delivery }: { delivery: DeliveryDetail }) {
         <dt>State</dt>
         <dd class="row">
           <State of={delivery.status} />
-          {delivery.next_attempt_at && (
+          {delivery.waiting_for && (
             <span class="quiet">
-              next attempt <Time at={delivery.next_attempt_at} />
+              <WaitsFor waiting={delivery.waiting_for} />
             </span>
           )}
         </dd>
@@ -106,7 +107,7 @@ function Attempts({ delivery }: { delivery: DeliveryDetail }) {
       <div class="card-head">
         <h2 id="attempts">Attempts</h2>
       </div>
-      {delivery.attempts.length === 0 && <p class="card-body quiet">None was made yet.</p>}
+      {delivery.attempts.length === 0 && <p class="card-body quiet">No attempt yet.</p>}
       {delivery.attempts.length > 0 && (
         <div class="table-wrap" tabIndex={0} role="group" aria-label="Table">
           <table>

@@ -6,6 +6,7 @@ import { bytes, exactDate } from '../ui/format.ts';
 import { Loading, Page, Problem, State } from '../ui/parts.tsx';
 import { useEndpoints } from './deliveries.tsx';
 import { useInstallation, workflowUrl } from './installation.ts';
+import { WaitsFor } from './waiting.tsx';
 
 export function EmailPage({ account, id }: { account: string; id: string }) {
   const email = useQuery({
@@ -177,6 +178,7 @@ function Entry({ entry }: { entry: HistoryEntry }) {
             {attempts.at(-1)?.http_status ?? attempts.at(-1)?.error ?? ''}
           </span>
         )}
+        <WaitsFor waiting={entry.waiting_for} />
         {delivery && <Link href={`/deliveries/${delivery}`}>Delivery</Link>}
         {run && (
           <a href={run} target="_blank" rel="noopener noreferrer">

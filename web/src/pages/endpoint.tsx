@@ -4,13 +4,14 @@ import { Link, useLocation } from 'wouter-preact';
 import { api, type Endpoint, take } from '../api/client.ts';
 import { Confirm, Dialog } from '../ui/dialog.tsx';
 import { SelectField } from '../ui/field.tsx';
-import { exactDate } from '../ui/format.ts';
+import { count, exactDate } from '../ui/format.ts';
 import { Copyable, Loading, Notice, Page, Problem, State, Time } from '../ui/parts.tsx';
 import { Plot } from '../ui/plot.tsx';
 import { toast } from '../ui/toast.tsx';
 import { type EndpointFields, EndpointForm } from './endpoint-form.tsx';
 import { EndpointState } from './endpoints.tsx';
 import { EVENT_TYPES, isEventType } from './event-types.ts';
+import { attemptSeries } from './overview.tsx';
 
 type Asked = 'edit' | 'test' | 'rotate' | 'remove';
 
@@ -84,7 +85,7 @@ function Trouble({ endpoint }: { endpoint: Endpoint }) {
           The next call is made <Time at={endpoint.breaker.until} />.{' '}
         </>
       )}
-      <Link href={`/deliveries?endpoint=${endpoint.id}&status=failed`}>Failed deliveries</Link>
+      <Link href={`/deliveries?endpoint=${endpoint.id}&outcome=failed`}>Failed attempts</Link>
       {' · '}
       <Link href={`/deliveries?endpoint=${endpoint.id}&status=pending`}>Waiting deliveries</Link>
     </Notice>
@@ -140,27 +141,25 @@ function SuccessRate({ id }: { id: string }) {
     refetchInterval: 5_000,
   });
   const buckets = figures.data?.buckets ?? [];
-  const delivered = buckets.reduce((sum, bucket) => sum + bucket.delivered, 0);
-  const failed = buckets.reduce((sum, bucket) => sum + bucket.failed, 0);
-  const rate = delivered + failed === 0 ? undefined : Math.round((1000 * delivered) / (delivered + failed)) / 10;
+  const succeeded = buckets.reduce((sum, bucket) => sum + bucket.attempts_ok, 0);
+  const failed = buckets.reduce((sum, bucket) => sum + bucket.attempts_failed, 0);
+  const rate = succeeded + failed === 0 ? undefined : Math.round((1000 * succeeded) / (succeeded + failed)) / 10;
   return (
     <section class="card" aria-labelledby="rate">
       <div class="card-head">
         <h2 id="rate">Last hour</h2>
-        <span class="quiet small">{rate === undefined ? 'no deliveries' : `${rate} % succeeded`}</span>
+        <span class="quiet small">
+          {rate === undefined ? 'no attempts' : `${rate} % of ${count(succeeded + failed)} attempts succeeded`}
+        </span>
       </div>
       <div class="card-body">
         <Problem error={figures.error} />
         {figures.data && (
           <Plot
-            label="Deliveries of the last hour by minute"
+            label="Attempts of the last hour by minute"
             stacked
             at={buckets.map(({ at }) => at)}
-            series={[
-              { name: 'Delivered', color: 'good', values: buckets.map((bucket) => bucket.delivered) },
-              { name: 'Failed', color: 'bad', values: buckets.map((bucket) => bucket.failed) },
-              { name: 'Waiting', color: '2', values: buckets.map((bucket) => bucket.pending) },
-            ]}
+            series={attemptSeries(buckets)}
           />
         )}
       </div>

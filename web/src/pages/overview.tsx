@@ -1,4 +1,5 @@
 import { keepPreviousData, useQuery, useQueryClient } from '@tanstack/preact-query';
+import type { ComponentChildren } from 'preact';
 import { useRef } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import { api, type Overview, take } from '../api/client.ts';
@@ -41,7 +42,7 @@ export function OverviewPage() {
           <Figures overview={data} />
           <div class="grid-2">
             <MailPlot overview={data} />
-            <DeliveryPlot overview={data} />
+            <AttemptPlot overview={data} />
           </div>
           <Problems overview={data} />
         </>
@@ -153,37 +154,47 @@ function MailPlot({ overview }: { overview: Overview }) {
   );
 }
 
-function DeliveryPlot({ overview }: { overview: Overview }) {
-  const of = (key: 'delivered' | 'failed' | 'pending' | 'skipped') => overview.buckets.map((bucket) => bucket[key]);
+function AttemptPlot({ overview }: { overview: Overview }) {
   return (
     <PlotCard
-      title="Deliveries by outcome"
+      title="Webhook attempts by outcome"
       overview={overview}
       stacked
-      series={[
-        { name: 'Delivered', color: 'good', values: of('delivered') },
-        { name: 'Failed', color: 'bad', values: of('failed') },
-        { name: 'Waiting', color: '2', values: of('pending') },
-        { name: 'Skipped', color: 'idle', values: of('skipped') },
-      ]}
+      series={attemptSeries(overview.buckets)}
+      more={
+        <Link href="/deliveries?outcome=failed" class="small">
+          Failed attempts
+        </Link>
+      }
     />
   );
+}
+
+/** The attempts of each bucket: what receivers answer now, long before a delivery fails for good. */
+export function attemptSeries(buckets: Overview['buckets']): Series[] {
+  return [
+    { name: 'Succeeded', color: 'good', values: buckets.map((bucket) => bucket.attempts_ok) },
+    { name: 'Failed', color: 'bad', values: buckets.map((bucket) => bucket.attempts_failed) },
+  ];
 }
 
 function PlotCard({
   title,
   overview,
+  more,
   ...plot
 }: {
   title: string;
   overview: Overview;
   series: Series[];
   stacked?: boolean;
+  more?: ComponentChildren;
 }) {
   return (
     <section class="card" aria-label={title}>
       <div class="card-head">
         <h2>{title}</h2>
+        {more}
       </div>
       <div class="card-body">
         <Plot label={title} at={overview.buckets.map(({ at }) => at)} {...plot} />

@@ -2,6 +2,7 @@ import Type from 'typebox';
 import { DateTime, Limit, Offset, OneOf } from '../../../contract/common.ts';
 import { EVENT_TYPES } from '../../../contract/events.ts';
 import {
+  ATTEMPT_OUTCOMES,
   DELIVERY_STATUSES,
   WebhookConversation,
   WebhookConversationDetail,
@@ -26,6 +27,11 @@ const ConversationQuery = Type.Object({
   account_id: Type.Optional(Type.String({ description: '`acc_…`' })),
   email_id: Type.Optional(Type.String({ description: '`email_…`: deliveries of events about this email' })),
   status: Type.Optional(OneOf(DELIVERY_STATUSES, { description: 'deliveries with this status' })),
+  last_outcome: Type.Optional(
+    OneOf(ATTEMPT_OUTCOMES, {
+      description: 'deliveries whose last attempt ended like this, whether or not a retry follows',
+    }),
+  ),
   since: Type.Optional(DateTime('created at or after this time')),
   until: Type.Optional(DateTime('created before this time')),
   offset: Offset,
@@ -107,6 +113,7 @@ function toFilter(query: Type.Static<typeof ConversationQuery>): ConversationFil
     eventType: query.event_type,
     emailId: query.email_id,
     status: query.status,
+    lastOutcome: query.last_outcome,
     since: readOptionalDate(query.since),
     until: readOptionalDate(query.until),
   };

@@ -1,15 +1,19 @@
 import { and, asc, desc, eq, gte, lt, type SQL, sql } from 'drizzle-orm';
 import { envelopeText, type EventType } from '../../../contract/events.ts';
 import type {
+  AttemptOutcome,
   DeliveryAttempt,
   DeliveryStatus,
   PostErrorKind,
+  WaitingFor,
   WebhookConversation,
   WebhookConversationDetail,
 } from '../../../contract/webhook.ts';
 import type { Queryable } from '../../driver/client.ts';
 import { type JsonOf, jsonWith } from '../../driver/json-text.ts';
-import { deliveries, deliveryAttempts, events, pendingDeliveries } from '../../schema/index.ts';
+import { lastOutcome } from '../replays.ts';
+import { nextAttemptAt, waitingFor } from '../waiting-for.ts';
+import { deliveries, deliveryAttempts, events, pendingDeliveries, webhookEndpoints } from '../../schema/index.ts';
 
 /** Filters of the delivery log; combined with AND. */
 export interface ConversationFilter {
@@ -21,6 +25,7 @@ export interface ConversationFilter {
   /** the email that its event is about */
   emailId?: string;
   status?: DeliveryStatus;
+  lastOutcome?: AttemptOutcome;
   /** created at or after */
   since?: Date;
   /** created before */
@@ -63,12 +68,12 @@ export async function getConversationDetail(
     .from(deliveryAttempts)
     .where(eq(deliveryAttempts.deliveryId, id))
     .orderBy(asc(deliveryAttempts.number));
-  const { delivery, pending } = row;
+  const { delivery, workflowId } = row;
   const payload = envelopeText({ ...event, type: event.type as EventType }, delivery.endpointId);
   return jsonWith<WebhookConversationDetail, 'payload'>(
     {
       ...shown(toConversation(row)),
-      workflow_id: pending?.workflowId ?? delivery.workflowId,
+      workflow_id: workflowId ?? delivery.workflowId,
       attempts: attempts.map(toAttempt),
     },
     { payload: payload as JsonOf<Record<string, unknown>> },
@@ -113,25 +118,34 @@ function conditions(filter: ConversationFilter): (SQL | undefined)[] {
     same(deliveries.eventType, filter.eventType),
     same(deliveries.objectId, filter.emailId),
     same(deliveries.status, filter.status),
+    filter.lastOutcome && lastOutcome(filter.lastOutcome, sql`${deliveries}`),
     filter.since && gte(deliveries.createdAt, filter.since),
     filter.until && lt(deliveries.createdAt, filter.until),
   ];
 }
 
+const WAITING_FOR = sql.raw(waitingFor('pending_deliveries', 'webhook_endpoints'));
+
 /** Rows of the log with those of the queue. */
 const selected = (db: Queryable) =>
   db
-    .select({ delivery: deliveries, pending: pendingDeliveries })
+    .select({
+      delivery: deliveries,
+      workflowId: pendingDeliveries.workflowId,
+      waitingFor: sql<WaitingFor | null>`${WAITING_FOR}`,
+    })
     .from(deliveries)
-    .leftJoin(pendingDeliveries, eq(pendingDeliveries.deliveryId, deliveries.id));
+    .leftJoin(pendingDeliveries, eq(pendingDeliveries.deliveryId, deliveries.id))
+    .leftJoin(webhookEndpoints, eq(webhookEndpoints.id, deliveries.endpointId));
 
 interface Row {
   delivery: typeof deliveries.$inferSelect;
-  pending: typeof pendingDeliveries.$inferSelect | null;
+  /** the run that has it */
+  workflowId: string | null;
+  waitingFor: WaitingFor | null;
 }
 
-function toConversation({ delivery: row, pending }: Row): WebhookConversation {
-  const nextAttemptAt = pending?.waitsFor === 'retry' ? pending.dueAt : undefined;
+function toConversation({ delivery: row, waitingFor }: Row): WebhookConversation {
   return {
     object: 'WebhookConversation',
     id: row.id,
@@ -149,7 +163,8 @@ function toConversation({ delivery: row, pending }: Row): WebhookConversation {
     error_kind: row.errorKind as PostErrorKind | null,
     created_at: row.createdAt.toISOString(),
     last_attempt_at: row.lastAttemptAt?.toISOString() ?? null,
-    next_attempt_at: nextAttemptAt?.toISOString() ?? null,
+    next_attempt_at: nextAttemptAt(waitingFor),
+    waiting_for: waitingFor,
     test: row.test,
   };
 }
