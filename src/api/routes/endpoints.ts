@@ -23,7 +23,7 @@ import {
   rotateSecret,
   updateEndpoint,
 } from '../../db/queries/endpoints.ts';
-import { getConversation } from '../../db/queries/mail/conversations.ts';
+import { getConversation } from '../../db/queries/conversations.ts';
 import { recordTestEvent } from '../../db/outbox.ts';
 import { checkEndpoint } from '../endpoint-rules.ts';
 import { responses, existing, Id, type Routes } from './route.ts';

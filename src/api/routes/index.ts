@@ -4,7 +4,7 @@ import { auditRoutes } from './audit.ts';
 import { attachmentRoutes } from './mail/attachments.ts';
 import { contactRoutes } from './mail/contacts.ts';
 import { authLinkRoutes } from './auth-links.ts';
-import { conversationRoutes } from './mail/conversations.ts';
+import { conversationRoutes } from './conversations.ts';
 import { draftRoutes } from './mail/drafts.ts';
 import { emailChangeRoutes, emailRoutes } from './mail/emails.ts';
 import { emailViewRoutes } from './mail/email-view.ts';

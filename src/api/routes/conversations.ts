@@ -1,22 +1,22 @@
 import Type from 'typebox';
-import { DateTime, Limit, Offset, OneOf } from '../../../contract/common.ts';
-import { EVENT_TYPES } from '../../../contract/events.ts';
+import { DateTime, Limit, Offset, OneOf } from '../../contract/common.ts';
+import { EVENT_TYPES } from '../../contract/events.ts';
 import {
   ATTEMPT_OUTCOMES,
   DELIVERY_STATUSES,
   WebhookConversation,
   WebhookConversationDetail,
   WebhookConversationList,
-} from '../../../contract/webhook.ts';
+} from '../../contract/webhook.ts';
 import {
   type ConversationFilter,
   getConversation,
   getConversationDetail,
   listConversations,
-} from '../../../db/queries/mail/conversations.ts';
-import { visible, visibleAccounts, withoutEndpoint } from '../../http/access.ts';
-import { readOptionalDate } from '../../http/dates.ts';
-import { responses, existing, Id, type Routes, sendJson } from '../route.ts';
+} from '../../db/queries/conversations.ts';
+import { visible, visibleAccounts, withoutEndpoint } from '../http/access.ts';
+import { readOptionalDate } from '../http/dates.ts';
+import { responses, existing, Id, type Routes, sendJson } from './route.ts';
 
 const Params = Type.Object({ id: Id('delivery') });
 

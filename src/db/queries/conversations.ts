@@ -1,5 +1,5 @@
 import { and, asc, desc, eq, gte, lt, type SQL, sql } from 'drizzle-orm';
-import { envelopeText, type EventType } from '../../../contract/events.ts';
+import { envelopeText, type EventType } from '../../contract/events.ts';
 import type {
   AttemptOutcome,
   DeliveryAttempt,
@@ -8,12 +8,12 @@ import type {
   WaitingFor,
   WebhookConversation,
   WebhookConversationDetail,
-} from '../../../contract/webhook.ts';
-import type { Queryable } from '../../driver/client.ts';
-import { type JsonOf, jsonWith } from '../../driver/json-text.ts';
-import { lastOutcome } from '../replays.ts';
-import { nextAttemptAt, waitingFor } from '../waiting-for.ts';
-import { deliveries, deliveryAttempts, events, pendingDeliveries, webhookEndpoints } from '../../schema/index.ts';
+} from '../../contract/webhook.ts';
+import type { Queryable } from '../driver/client.ts';
+import { type JsonOf, jsonWith } from '../driver/json-text.ts';
+import { lastOutcome } from './replays.ts';
+import { nextAttemptAt, waitingFor } from './waiting-for.ts';
+import { deliveries, deliveryAttempts, events, pendingDeliveries, webhookEndpoints } from '../schema/index.ts';
 
 /** Filters of the delivery log; combined with AND. */
 export interface ConversationFilter {
