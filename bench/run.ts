@@ -21,6 +21,7 @@ import { retention } from './retention.ts';
 import { sendBurst } from './send-burst.ts';
 import { sends } from './sends.ts';
 import { type Bench, startBench } from './ground/setup.ts';
+import { store } from './store.ts';
 import { webhookReplay } from './webhook-replay.ts';
 import { webhookIsolation, webhookOutage, webhookRate } from './webhooks.ts';
 
@@ -58,6 +59,7 @@ const FIGURES: Record<string, (bench: Bench, rounds: number) => Promise<Result>>
   sends: measured(sends),
   'send-burst': measured(sendBurst),
   growth: measured(growth),
+  store: measured(store),
   'delivery-log': measured(deliveryLog),
   retention: measured(retention),
   dashboard: measured(dashboard),

@@ -1,6 +1,6 @@
 import type { Client } from '@temporalio/client';
 import { announceWorker } from '../db/coordination/workers.ts';
-import { mergeSearchEntries } from '../db/coordination/search-index.ts';
+import { searchIndexMerger } from '../db/coordination/search-index.ts';
 import type { Db } from '../db/driver/client.ts';
 import type { RunningWatches } from '../mailbox/running-watches.ts';
 import type { Logger } from '../runtime/logger.ts';
@@ -67,7 +67,7 @@ export function maintenanceTasks(deps: MaintenanceDeps): Task[] {
     worker('delete temporary files of killed workers', MINUTE, async () => removeLeftOvers(deps.tempDir)),
 
     installation('start what accounts lack, report which are not in sync', 15 * SECOND, () => checkAccounts(health)),
-    installation('merge new mail into the search index', 2 * SECOND, () => mergeSearchEntries(db)),
+    installation('merge new mail into the search index', 2 * SECOND, searchIndexMerger(db)),
     installation('give the rows of merged threads their new thread', 2 * SECOND, () => continueThreadMerges(db)),
     installation("refresh the planner's statistics", 5 * SECOND, () => refreshPlannerStatistics(db)),
     installation('find terminated delivery runs', 3 * SECOND, () => lostRuns.findTerminated()),

@@ -64,11 +64,12 @@ export async function runTests(given: string[]): Promise<number> {
 }
 
 /** Without paths: the files of `npm test`; with `--other-live`: the files that it omits. The long form omits none. */
-function chooseFiles(args: string[]): string[] {
-  if (args.includes('--other-live')) return [...args.filter((arg) => arg !== '--other-live'), ...OTHER_LIVE];
+function chooseFiles(given: string[]): string[] {
+  const args = given.filter((arg) => arg !== '--other-live');
   const hasPaths = args.some((arg) => !arg.startsWith('-'));
-  if (hasPaths || isLong()) return args;
-  return [...args, '--testPathIgnorePatterns', ...OTHER_LIVE.map(escapeRegExp)];
+  if (hasPaths) return args;
+  if (given.includes('--other-live')) return [...args, ...OTHER_LIVE];
+  return isLong() ? args : [...args, '--testPathIgnorePatterns', ...OTHER_LIVE.map(escapeRegExp)];
 }
 
 function startJest(
