@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { isRunning, type ProcessHandle } from '../../../src/runtime/process-handle.ts';
 import { projectRoot } from '../../../src/runtime/project-root.ts';
 import { waitFor } from '../assert/wait.ts';
-import { builtEntry } from './built.ts';
 
 /** A run of `npm start`, without npm. */
 export interface Started {
@@ -20,22 +19,22 @@ export interface Started {
   ended(): Promise<number | null>;
 }
 
-/** The last line of a successful start. */
-export const READY = 'Ctrl-C stops it.';
+/** The last line of a successful start, of any version. */
+export const READY = /^Ctrl-C (stops|ends) it\.$/m;
 
 /**
  * Starts the product in `dataDir` with `settings` as its only environment settings. `script`: what
- * `npm start` runs, which builds first, or what was built before.
+ * `npm start` runs, which builds first, or what was built before. `root`: the folder of another version.
  */
 export function start(
   dataDir: string,
   settings: Readonly<Record<string, string>>,
   script: 'scripts/start.mjs' | 'dist/start.js',
+  root = projectRoot(),
 ): Started {
   const began = Date.now();
-  const file = script === 'dist/start.js' ? builtEntry('start') : join(projectRoot(), script);
-  const child = spawn(process.execPath, [file], {
-    cwd: projectRoot(),
+  const child = spawn(process.execPath, [join(root, script)], {
+    cwd: root,
     env: { PATH: process.env['PATH'], HOME: process.env['HOME'], DATA_DIR: dataDir, ...settings },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -51,7 +50,7 @@ export function start(
       await waitFor(
         () => {
           if (hasEnded()) throw new Error(`the start ended:\n${output}`);
-          return output.includes(READY);
+          return READY.test(output);
         },
         { timeoutMs, what: () => `the start to be ready:\n${output}` },
       );

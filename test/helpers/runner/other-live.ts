@@ -47,6 +47,7 @@ export const OTHER_LIVE: readonly string[] = [
   'live/front/sign-in-page',
   'live/front/start',
   'live/failures/two-workers',
+  'live/failures/upgrade',
   'live/front/two-starts',
   'live/front/web-page',
   'mailbox/large-folders',

@@ -252,7 +252,7 @@ test(
     await arrive('while nothing ran');
     isOff = false;
     run = start(dataDir, settings, 'dist/start.js');
-    await waitFor(() => run.output().includes(READY), { timeoutMs: 120_000, what: run.output });
+    await waitFor(() => READY.test(run.output()), { timeoutMs: 120_000, what: run.output });
     const readyAt = Date.now();
     database = await connectDatabase();
     await allIngested(['while nothing ran'], 120_000);

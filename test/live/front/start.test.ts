@@ -174,7 +174,7 @@ describe('npm start', () => {
     });
     let output = '';
     for (const stream of [npm.stdout, npm.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
-    await waitFor(() => output.includes(READY), { timeoutMs: 60_000, what: () => `npm start:\n${output}` });
+    await waitFor(() => READY.test(output), { timeoutMs: 60_000, what: () => `npm start:\n${output}` });
     expect(output).toMatch(/^Ending \d+ processes that an earlier start left/m);
     expect(handles.filter(isRunning)).toEqual([]);
     expect(await keyNames()).toContain('kept');
