@@ -48,7 +48,9 @@ export function serveTracking(app: FastifyInstance, { db, logger }: TrackingDeps
       record = await inTime(find(db, id));
     } catch (err) {
       failed(err);
-      const body = errorBody('service_unavailable', 'the link cannot be looked up; retry in a moment');
+      const body = errorBody('service_unavailable', 'the link cannot be looked up; retry in a moment', {
+        requestId: request.id,
+      });
       return uncached(reply).code(body.status).header('Retry-After', '5').send(body);
     }
     const url = /^(0|[1-9]\d{0,4})$/.test(n) ? record?.links[Number(n)] : undefined;

@@ -9,8 +9,10 @@ export const Nullable = <T extends Type.TSchema>(schema: T, description?: string
   Type.Union([schema, Type.Null()], description ? { description } : {});
 
 /** A string that is one of the given values. */
-export const OneOf = <Values extends string[]>(values: readonly [...Values], more: { description?: string } = {}) =>
-  Type.Enum(values, { type: 'string', ...more });
+export const OneOf = <Values extends string[]>(
+  values: readonly [...Values],
+  more: { description?: string; $id?: string } = {},
+) => Type.Enum(values, { type: 'string', ...more });
 
 /** `{object, data, has_more}`: the envelope of every list. */
 export const ListOf = <T extends Type.TSchema>(name: string, item: T) =>

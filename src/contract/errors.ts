@@ -1,4 +1,5 @@
 import Type from 'typebox';
+import { OneOf } from './common.ts';
 
 /**
  * Every error of the API.
@@ -20,15 +21,24 @@ export const ERRORS = {
 
 export type ErrorCode = keyof typeof ERRORS;
 
+/** What is wrong with one field of a request. */
+export const FieldError = Type.Object({
+  path: Type.String({ description: 'the field, with a dot before each member or index: `to.0.email`' }),
+  message: Type.String({ description: 'for people; may change' }),
+});
+export type FieldError = Type.Static<typeof FieldError>;
+
 /** An error for callers: `detail` names the cause, never internals or secrets. */
 export class ApiError extends Error {
   readonly code: ErrorCode;
   readonly detail: string;
-  constructor(code: ErrorCode, detail: string, options?: ErrorOptions) {
+  readonly fields: readonly FieldError[];
+  constructor(code: ErrorCode, detail: string, options: ErrorOptions & { fields?: readonly FieldError[] } = {}) {
     super(`${code}: ${detail}`, options);
     this.name = 'ApiError';
     this.code = code;
     this.detail = detail;
+    this.fields = options.fields ?? [];
   }
 }
 
@@ -36,16 +46,31 @@ export class ApiError extends Error {
 export const ErrorBody = Type.Object(
   {
     status: Type.Integer({ description: 'HTTP status' }),
-    type: Type.String({ description: '`errors/<code>`' }),
-    title: Type.String(),
-    detail: Type.String(),
+    type: OneOf(
+      (Object.keys(ERRORS) as ErrorCode[]).map((code) => `errors/${code}` as const),
+      { description: 'for programs; never changes' },
+    ),
+    title: Type.String({ description: 'the type for people' }),
+    detail: Type.String({ description: 'for people; may change' }),
+    errors: Type.Optional(Type.Array(FieldError, { description: 'the fields at fault, where they are known' })),
+    request_id: Type.Optional(
+      Type.String({ description: '`X-Request-Id`; absent where the request could not be read' }),
+    ),
   },
   { $id: 'Error' },
 );
 export type ErrorBody = Type.Static<typeof ErrorBody>;
 
 /** The response body for a code and a detail. */
-export function errorBody(code: ErrorCode, detail: string): ErrorBody {
+export function errorBody(
+  code: ErrorCode,
+  detail: string,
+  { fields = [], requestId }: { fields?: readonly FieldError[]; requestId?: string } = {},
+): ErrorBody {
   const { status, title } = ERRORS[code];
-  return { status, type: `errors/${code}`, title, detail };
+  return {
+    ...{ status, type: `errors/${code}` as const, title, detail },
+    ...(fields.length > 0 ? { errors: [...fields] } : {}),
+    ...(requestId === undefined ? {} : { request_id: requestId }),
+  };
 }

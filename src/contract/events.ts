@@ -29,6 +29,7 @@ export const EVENT_TYPES = [
   'account.initial_sync.failed',
   'account.restored',
 ] as const;
+export const EventType = OneOf(EVENT_TYPES, { $id: 'EventType' });
 export type EventType = (typeof EVENT_TYPES)[number];
 
 export const EmailEventData = Type.Object({ email: Email });
@@ -84,7 +85,7 @@ export const EventEnvelope = Type.Object(
   {
     object: Type.Literal('Event'),
     id: Type.String({ description: '`evt_…`; the same for every endpoint and every retry' }),
-    type: OneOf(EVENT_TYPES),
+    type: EventType,
     created_at: DateTime(),
     account_id: Type.String(),
     endpoint_id: Type.String({ description: '`we_…` of the endpoint that receives this request' }),

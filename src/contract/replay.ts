@@ -1,6 +1,6 @@
 import Type from 'typebox';
 import { DateTime, ListOf, Nullable, OneOf } from './common.ts';
-import { EVENT_TYPES } from './events.ts';
+import { EventType } from './events.ts';
 import { ATTEMPT_OUTCOMES } from './webhook.ts';
 
 /** Statuses that a replay can select: all except `pending`, whose deliveries are in progress. */
@@ -19,7 +19,7 @@ export const ReplayFilter = Type.Object(
     last_outcome: Type.Optional(
       OneOf(ATTEMPT_OUTCOMES, { description: 'deliveries whose last attempt ended like this' }),
     ),
-    trigger_events: Type.Optional(Type.Array(OneOf(EVENT_TYPES), { minItems: 1 })),
+    trigger_events: Type.Optional(Type.Array(EventType, { minItems: 1 })),
     account_ids: Type.Optional(Type.Array(Type.String(), { minItems: 1, maxItems: 1000 })),
     email_id: Type.Optional(Type.String({ description: '`email_…`: deliveries about this email' })),
     event_id: Type.Optional(Type.String({ description: '`evt_…`: the delivery of this event' })),

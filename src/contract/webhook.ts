@@ -1,7 +1,7 @@
 import Type from 'typebox';
 import { DateTime, ListOf, Nullable, OneOf } from './common.ts';
 import { Header } from './email.ts';
-import { EVENT_TYPES } from './events.ts';
+import { EventType } from './events.ts';
 
 /** States of the circuit breaker of an endpoint; see `breaker` of WebhookEndpoint. */
 export const BREAKER_STATES = ['closed', 'open', 'half_open'] as const;
@@ -55,7 +55,7 @@ const endpointFields = {
   url: Type.String({ minLength: 1, maxLength: 2048 }),
   description: Nullable(Type.String({ maxLength: 255, description: 'null: none' })),
   enabled: Type.Boolean(),
-  trigger_events: Type.Array(OneOf(EVENT_TYPES), { minItems: 1 }),
+  trigger_events: Type.Array(EventType, { minItems: 1 }),
   account_ids: Type.Array(Type.String()),
   headers: Type.Array(Header, { maxItems: 20 }),
 };
@@ -84,7 +84,7 @@ export const WebhookEndpointDeleted = Type.Object(
 
 export const TestWebhookEndpoint = Type.Object(
   {
-    type: OneOf(EVENT_TYPES),
+    type: EventType,
     account_id: Type.Optional(
       Type.String({
         description: '`acc_…` in the event; default: the first account of the endpoint, or of the installation',

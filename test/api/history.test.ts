@@ -210,6 +210,7 @@ describe('an account', () => {
           ...ERRORS.service_unavailable,
           type: 'errors/service_unavailable',
           detail: 'Temporal cannot be reached now',
+          request_id: answer.headers['x-request-id'],
         },
       ]);
       expect((await api.call('GET', `/accounts/${accountId}`)).statusCode).toBe(200);

@@ -56,6 +56,7 @@ describe('connecting', () => {
       type: 'errors/invalid_credentials',
       title: 'Invalid credentials',
       detail: 'IMAP refused the login',
+      request_id: answer.headers['x-request-id'],
     });
   });
 

@@ -48,6 +48,6 @@ function isEventStream(reply: FastifyReply): boolean {
 }
 
 function refuse(reply: FastifyReply): void {
-  const body = errorBody('service_unavailable', `${STOPPING}: it may still be done`);
+  const body = errorBody('service_unavailable', `${STOPPING}: it may still be done`, { requestId: reply.request.id });
   void reply.code(body.status).header('Connection', 'close').header('Retry-After', '5').send(body);
 }

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
-import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { ApiError, errorBody, type ErrorCode } from '../../contract/errors.ts';
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } from 'fastify';
+import { ApiError, errorBody, type ErrorCode, type FieldError } from '../../contract/errors.ts';
 import { unavailablePart } from '../../outage.ts';
 import { showLimit, TooManyRequests } from './request-limits.ts';
 import { ObjectDamaged } from '../../storage/encrypted.ts';
@@ -26,7 +26,7 @@ export function handleErrors(app: FastifyInstance, limits: { bodyBytes: number }
       showLimit(reply.header('Retry-After', String(exceeded.resetS)), exceeded, 0);
     }
     for (const name of OF_DOWNLOADS) reply.removeHeader(name);
-    return sendError(reply, apiError.code, apiError.detail);
+    return sendError(reply, apiError.code, apiError.detail, fieldsOf(apiError, request.routeOptions.schema));
   });
   app.setNotFoundHandler((_request, reply) => sendError(reply, 'not_found', 'no route has this path and method'));
 }
@@ -81,10 +81,31 @@ export function sendClientError(error: NodeJS.ErrnoException, socket: Socket): v
   socket.end(`${[...head, `Content-Length: ${Buffer.byteLength(body)}`].join('\r\n')}\r\n\r\n${body}`);
 }
 
-function sendError(reply: FastifyReply, code: ErrorCode, detail: string): FastifyReply {
-  const body = errorBody(code, detail);
+function sendError(
+  reply: FastifyReply,
+  code: ErrorCode,
+  detail: string,
+  fields: readonly FieldError[] = [],
+): FastifyReply {
+  const body = errorBody(code, detail, { fields, requestId: reply.request.id });
   if (LATER.has(code) && !reply.hasHeader('Retry-After')) reply.header('Retry-After', String(RETRY_AFTER_S));
   return reply.code(body.status).type('application/json; charset=utf-8').send(JSON.stringify(body));
+}
+
+/**
+ * The fields at fault. A detail of `invalid_parameters` begins with the field, if it is about one: that is a property of the
+ * body or the query of the route.
+ */
+function fieldsOf({ code, detail, fields }: ApiError, schema: FastifySchema | undefined): readonly FieldError[] {
+  if (fields.length > 0 || code !== 'invalid_parameters') return fields;
+  const [, path = '', name = '', message = ''] = /^(([\w-]+)(?:\.[\w-]+)*):? (.+)$/s.exec(detail) ?? [];
+  return [schema?.body, schema?.querystring].some((part) => hasProperty(part, name)) ? [{ path, message }] : [];
+}
+
+function hasProperty(schema: unknown, name: string): boolean {
+  if (typeof schema !== 'object' || schema === null) return false;
+  const { properties = {}, anyOf = [] } = schema as { properties?: object; anyOf?: unknown[] };
+  return Object.hasOwn(properties, name) || anyOf.some((one) => hasProperty(one, name));
 }
 
 const LATER = new Set<ErrorCode>(['too_many_requests', 'service_unavailable']);

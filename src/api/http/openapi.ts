@@ -24,6 +24,7 @@ import { VERSION } from '../../runtime/version.ts';
 import { isRestrictable } from './access.ts';
 import { errorResponses } from './error-responses.ts';
 import { addExamples } from '../examples.ts';
+import { addEvents, EVENT_SCHEMAS } from './openapi-events.ts';
 
 const MODULES = [
   ...[account, email, thread, sending, folder, contact, apiKey, webhook, replay, history, tracking, events, audit],
@@ -84,10 +85,10 @@ export async function describeApi(app: FastifyInstance, publicUrl: string): Prom
     },
     refResolver: { buildLocalReference: (json) => json['$id'] as string },
     transformObject: (document) =>
-      addExamples('openapiObject' in document ? document.openapiObject : document.swaggerObject),
+      addEvents(addExamples('openapiObject' in document ? document.openapiObject : document.swaggerObject)),
     transform: ({ schema, url, route }) => ({ schema: documented(schema, route), url }),
   });
-  for (const schema of NAMED) app.addSchema(withReferences(schema, { root: true }));
+  for (const schema of [...NAMED, ...EVENT_SCHEMAS]) app.addSchema(withReferences(schema, { root: true }));
 
   let text: string | undefined;
   app.get('/openapi.json', { schema: { hide: true } }, (_request, reply) => {

@@ -3,7 +3,7 @@ import type { TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import Format from 'typebox/format';
 import type { TLocalizedValidationError } from 'typebox/error';
-import { ApiError } from '../../contract/errors.ts';
+import { ApiError, type FieldError } from '../../contract/errors.ts';
 import { checkJson, type JsonBounds } from './json-bounds.ts';
 import { filterOf } from './serialize.ts';
 
@@ -23,7 +23,7 @@ export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpP
   return (input: unknown) => {
     try {
       const given = httpPart === 'querystring' ? readQuery(properties, input as RawQuery) : input;
-      if (!compiled.Check(given)) throw invalid(describe(compiled.Errors(given)[0]));
+      if (!compiled.Check(given)) throw invalidFields(compiled.Errors(given));
       const value = known(given);
       checkStorable(value, '');
       return { value };
@@ -36,6 +36,21 @@ export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpP
 
 function invalid(detail: string): ApiError {
   return new ApiError('invalid_parameters', detail);
+}
+
+/** So many fields are named, each once. */
+const NAMED_FIELDS = 20;
+
+function invalidFields(errors: TLocalizedValidationError[]): ApiError {
+  const fields = new Map<string, string>();
+  for (const error of errors) {
+    const { path, message } = describe(error);
+    if (!fields.has(path) && fields.size < NAMED_FIELDS) fields.set(path, message);
+  }
+  const [[path, message] = ['', 'is invalid']] = fields;
+  return new ApiError('invalid_parameters', `${path || 'the body'} ${message}`, {
+    fields: [...fields].flatMap(([at, text]) => (at ? [{ path: at, message: text }] : [])),
+  });
 }
 
 type RawQuery = Record<string, string | string[]>;
@@ -64,21 +79,20 @@ function readText(name: string, schema: TSchema, text: string): unknown {
   return text;
 }
 
-/** Describes an error: begins with the field name and never contains the value. */
-function describe(error: TLocalizedValidationError | undefined): string {
-  if (!error) return 'the request is invalid';
+/** The field of an error, empty for the body itself, and what is wrong with it, without the value. */
+function describe(error: TLocalizedValidationError): FieldError {
   const path = error.instancePath.slice(1).replaceAll('/', '.').replaceAll('~1', '/').replaceAll('~0', '~');
   switch (error.keyword) {
     case 'required':
-      return `${[path, error.params.requiredProperties[0]].filter(Boolean).join('.')} is missing`;
+      return { path: [path, error.params.requiredProperties[0]].filter(Boolean).join('.'), message: 'is missing' };
     case 'const':
-      return `${path} must be ${JSON.stringify(error.params.allowedValue)}`;
+      return { path, message: `must be ${JSON.stringify(error.params.allowedValue)}` };
     case 'enum':
-      return `${path} must be one of ${error.params.allowedValues.join(', ')}`;
+      return { path, message: `must be one of ${error.params.allowedValues.join(', ')}` };
     case 'format':
-      return `${path} must be ${FORMATS[error.params.format] ?? `a valid ${error.params.format}`}`;
+      return { path, message: `must be ${FORMATS[error.params.format] ?? `a valid ${error.params.format}`}` };
     default:
-      return path ? `${path} ${error.message}` : `the body ${error.message}`;
+      return { path, message: error.message };
   }
 }
 

@@ -13,12 +13,19 @@ export interface StoredFile {
   name: string;
 }
 
-/** OpenAPI responses of a download. */
-export function downloadResponses(mediaType: string, description: string): Record<number, object> {
-  const bytes = { [mediaType]: { schema: Type.String({ format: 'binary' }) } };
+const BYTES = 'application/octet-stream';
+
+/**
+ * OpenAPI responses of a download. `mediaType`: the one that is sent, if it is always the same. Generators of clients know
+ * `application/octet-stream`, and leave out what has no type that they know.
+ */
+export function downloadResponses(description: string, mediaType?: string): Record<number, object> {
+  const schema = Type.String({ format: 'binary' });
+  const content = { [BYTES]: { schema }, ...(mediaType === undefined ? {} : { [mediaType]: { schema } }) };
   return {
-    ...responsesAs(mediaType, description, Type.String({ format: 'binary' }), 'not_found'),
-    206: { description: 'The requested range', content: bytes },
+    ...responsesAs(BYTES, description, schema, 'not_found'),
+    200: { description, content },
+    206: { description: 'The requested range', content },
     304: { description: '`If-None-Match` matches the `ETag` of the stored object', ...NO_BODY },
     416: {
       description: '`errors/invalid_parameters` Range not satisfiable',
@@ -53,7 +60,9 @@ export async function sendStored(
   const range = ifRange === undefined || ifRange === etag ? readRange(request.headers.range, size) : undefined;
   if (range === 'unsatisfiable') {
     const body = {
-      ...errorBody('invalid_parameters', `the range begins after the end of the content (${size} bytes)`),
+      ...errorBody('invalid_parameters', `the range begins after the end of the content (${size} bytes)`, {
+        requestId: request.id,
+      }),
       status: 416,
     };
     return reply
@@ -102,7 +111,7 @@ function readRange(header: string | undefined, size: number): Range | 'unsatisfi
 const MEDIA_TYPE = /^[a-z0-9!#$&^_.+-]{1,127}\/[a-z0-9!#$&^_.+-]{1,127}$/i;
 
 function mediaType(mime: string): string {
-  return MEDIA_TYPE.test(mime) ? mime : 'application/octet-stream';
+  return MEDIA_TYPE.test(mime) ? mime : BYTES;
 }
 
 /** Content-Disposition (RFC 6266): an ASCII name for old clients, and the actual name. */

@@ -3,6 +3,9 @@ import { request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { sql } from 'drizzle-orm';
+import { Errors } from 'typebox/value';
+import { EVENT_SCHEMAS } from '../../../src/api/http/openapi-events.ts';
+import { EVENT_TYPES } from '../../../src/contract/events.ts';
 import { announceWorker } from '../../../src/db/coordination/workers.ts';
 import { newId } from '../../../src/new-id.ts';
 import { expectDocumented } from '../../helpers/assert/documented.ts';
@@ -19,6 +22,12 @@ interface Document {
   servers: unknown;
   paths: Record<string, Record<string, { operationId?: string }>>;
   components: { schemas: Record<string, unknown> };
+  webhooks: Record<string, { post: { requestBody: { content: Record<'application/json', EventMedia> } } }>;
+}
+
+interface EventMedia {
+  schema: { $ref: string };
+  example: unknown;
 }
 
 let api: ApiUnderTest;
@@ -44,6 +53,7 @@ describe('errors', () => {
       type: 'errors/not_found',
       title: 'Not found',
       detail: expect.any(String),
+      request_id: expect.any(String),
     };
     expect(shape(await api.call('GET', '/nowhere'))).toEqual(expected);
     expect(shape(await api.call('PUT', '/accounts'))).toEqual(expected);
@@ -73,6 +83,8 @@ describe('errors', () => {
       type: 'errors/invalid_parameters',
       title: 'Invalid parameters',
       detail: expect.stringContaining(named),
+      request_id: answer.headers['x-request-id'],
+      ...(/^(name|expires_at)$/.test(named) ? { errors: [{ path: named, message: expect.any(String) }] } : {}),
     });
   });
 
@@ -241,7 +253,21 @@ describe('outside of /api/v1', () => {
     const named = modules.flatMap(Object.values<unknown>).flatMap((value) => {
       return typeof value === 'object' && value !== null && '$id' in value ? [value.$id] : [];
     });
+    named.push('AnyEvent', ...EVENT_SCHEMAS.map(({ $id }) => $id));
     expect(Object.keys(components.schemas).sort()).toEqual(named.sort());
+  });
+
+  it('has the call of each event, with an example that its schema accepts', async () => {
+    const document = (await api.app.inject({ url: '/openapi.json' })).json<Document>();
+    expect(Object.keys(document.webhooks)).toEqual(EVENT_TYPES);
+    const union = document.components.schemas['AnyEvent'] as { oneOf: { $ref: string }[] };
+    expect(union.oneOf).toHaveLength(EVENT_TYPES.length);
+    for (const [type, { post }] of Object.entries(document.webhooks)) {
+      const { schema, example } = post.requestBody.content['application/json'];
+      expect(union.oneOf).toContainEqual(schema);
+      const own = EVENT_SCHEMAS.find(({ $id }) => schema.$ref === `#/components/schemas/${$id}`);
+      expect([type, ...Errors(own ?? {}, example)]).toEqual([type]);
+    }
   });
 
   it('has the shape that the golden file pins', async () => {

@@ -18,7 +18,7 @@ export const attachmentRoutes: Routes = (app, { pool, storage }) => {
           'Returns the decoded bytes with the Content-Type of the attachment. Supports range requests, and `If-None-Match` ' +
           'with an `ETag`.',
         params: Params,
-        response: downloadResponses('*/*', 'The bytes'),
+        response: downloadResponses('The bytes'),
       },
     },
     async (request, reply) => {

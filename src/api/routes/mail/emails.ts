@@ -91,7 +91,7 @@ export const emailRoutes: Routes = (app, deps) => {
         description:
           'Returns the message exactly as the mail server sent it. Supports range requests, and `If-None-Match` with an `ETag`.',
         params: EmailParams,
-        response: downloadResponses('message/rfc822', 'The message'),
+        response: downloadResponses('The message', 'message/rfc822'),
       },
     },
     async (request, reply) => {
