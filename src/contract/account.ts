@@ -72,7 +72,9 @@ export const Account = Type.Object(
     provider: Type.Literal('imap'),
     status: OneOf(ACCOUNT_STATUSES),
     status_detail: Type.String({
-      description: 'reason for the status, as the mail provider states it; empty when the provider gave none',
+      description:
+        'reason for the status, as the mail provider states it; of `running`: why it is not in sync, or that its OAuth app is failing; ' +
+        'empty: nothing to say',
     }),
     is_locked: Type.Boolean(),
     metadata: Type.Record(Type.String(), Type.String()),

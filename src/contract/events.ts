@@ -3,6 +3,7 @@ import { Account, InitialSync } from './account.ts';
 import { CursorListOf, DateTime, OneOf } from './common.ts';
 import { Email } from './email.ts';
 import { Folder } from './folder.ts';
+import { OAUTH_PROVIDERS } from './oauth.ts';
 import { TrackingClickData, TrackingOpenData } from './tracking.ts';
 
 /** Every event type that an endpoint can subscribe to. */
@@ -28,6 +29,8 @@ export const EVENT_TYPES = [
   'account.initial_sync.completed',
   'account.initial_sync.failed',
   'account.restored',
+  'oauth_app.failing',
+  'oauth_app.recovered',
 ] as const;
 export const EventType = OneOf(EVENT_TYPES, { $id: 'EventType' });
 export type EventType = (typeof EVENT_TYPES)[number];
@@ -55,6 +58,16 @@ export const RestoredData = Type.Object({
   restored_at: DateTime(),
 });
 
+export const OAuthAppEventData = Type.Object({
+  app: Type.Object({
+    id: Type.String({ description: '`oap_…`' }),
+    provider: OneOf(OAUTH_PROVIDERS),
+    name: Type.String(),
+    status: OneOf(['ok', 'failing']),
+    status_detail: Type.String({ description: 'why it is failing; empty: it works again' }),
+  }),
+});
+
 /** The schema of `data` for each event type. */
 export const EVENT_DATA = {
   'email.new': EmailEventData,
@@ -78,6 +91,8 @@ export const EVENT_DATA = {
   'account.initial_sync.completed': InitialSyncData,
   'account.initial_sync.failed': InitialSyncData,
   'account.restored': RestoredData,
+  'oauth_app.failing': OAuthAppEventData,
+  'oauth_app.recovered': OAuthAppEventData,
 } as const;
 
 /** The body of every request to a webhook endpoint ; `sequence` counts per account without gaps. */

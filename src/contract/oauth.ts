@@ -107,9 +107,7 @@ export const OAuthApp = Type.Object(
     name: appFields.name,
     client_id: appFields.client_id,
     has_client_secret: Type.Boolean({ description: 'false: a public client, which has none' }),
-    service_account_email: Nullable(
-      Type.String({ description: 'Google: `client_email` of the service account; null: none' }),
-    ),
+    service_account_email: Nullable(Type.String({ description: '`client_email` of the service account; null: none' })),
     tenant: Nullable(appFields.tenant, 'null: another provider'),
     cloud: Nullable(appFields.cloud, 'null: another provider'),
     issuer: Nullable(appFields.issuer, 'null: unknown'),
@@ -145,7 +143,7 @@ const appSecrets = {
       client_email: Type.String({ minLength: 3, maxLength: 320 }),
       private_key: Type.String({ minLength: 1, maxLength: 16_384, description: 'PEM' }),
     }),
-    'Google: both fields as they are in the JSON key of the service account; null: none',
+    'Google, `custom`: both fields as they are in the JSON key of the service account (JWT bearer, RFC 7523); null: none',
   ),
 };
 

@@ -168,6 +168,10 @@ const initialSync = (to: InitialSync['status'], date: string): InitialSync => ({
   imported: to === 'running' ? 0 : 120,
 });
 
+const oauthApp = (to: 'ok' | 'failing', detail: string) => ({
+  app: { id: `oap_${NUMBER}`, provider: 'microsoft', name: 'Mail for CRM', status: to, status_detail: detail },
+});
+
 const SAMPLES: Record<EventType, (accountId: string, date: string) => object> = {
   'email.new': (id, date) => ({ email: email(id, date) }),
   'email.new.bounce': (id, date) => ({ email: bounce(id, date) }),
@@ -189,6 +193,8 @@ const SAMPLES: Record<EventType, (accountId: string, date: string) => object> = 
   'account.initial_sync.running': (_, date) => ({ initial_sync: initialSync('running', date) }),
   'account.initial_sync.completed': (_, date) => ({ initial_sync: initialSync('completed', date) }),
   'account.initial_sync.failed': (_, date) => ({ initial_sync: initialSync('failed', date) }),
+  'oauth_app.failing': () => oauthApp('failing', 'the client secret of the app has expired: create a new one'),
+  'oauth_app.recovered': () => oauthApp('ok', ''),
   'account.restored': (_, date) => ({ epoch: Date.parse(date), set_back_to: date, restored_at: date }),
 };
 

@@ -1,6 +1,6 @@
 import * as oauth from 'oauth4webapi';
 import { ApiError } from '../contract/errors.ts';
-import type { CreateOAuthApp, UpdateOAuthApp } from '../contract/oauth.ts';
+import type { CreateOAuthApp, OAuthProvider, UpdateOAuthApp } from '../contract/oauth.ts';
 import type { AppSecrets, AppSettings, StoredApp } from '../db/queries/oauth-apps.ts';
 import { reasonOf } from '../mail-wire/mail-error.ts';
 import type { OutboundFetch } from '../security/outbound-fetch.ts';
@@ -40,8 +40,13 @@ async function presetOfIssuer(
 
 function checkFields({ provider, tenant, cloud, issuer, service_account: account }: CreateOAuthApp): void {
   if (provider !== 'microsoft' && (tenant ?? cloud) !== undefined) throw wrong('tenant and cloud belong to microsoft');
-  if (provider !== 'google' && account) throw wrong('service_account belongs to google');
+  checkAccount(provider, account);
   if ((provider === 'custom') !== (issuer !== undefined)) throw wrong('custom, and no other provider, needs issuer');
+}
+
+function checkAccount(provider: OAuthProvider, account: CreateOAuthApp['service_account']): void {
+  if (account && provider !== 'google' && provider !== 'custom')
+    throw wrong('service_account belongs to google and custom');
 }
 
 function placeOf({ tenant = 'common', cloud = 'global' }: Pick<CreateOAuthApp, 'tenant' | 'cloud'>): Place {
@@ -56,7 +61,7 @@ function accountOf(account: CreateOAuthApp['service_account']): Pick<StoredApp, 
 export function changedSettings(app: StoredApp, change: UpdateOAuthApp): AppSettings & AppSecrets {
   const { tenant, service_account: account, hosts } = change;
   if (tenant !== undefined && app.provider !== 'microsoft') throw wrong('tenant belongs to microsoft');
-  if (account && app.provider !== 'google') throw wrong('service_account belongs to google');
+  checkAccount(app.provider, account);
   const { id: _, failure: _failure, failingSince: _since, createdAt: _created, updatedAt: _updated, ...settings } = app;
   return {
     ...settings,

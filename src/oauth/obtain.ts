@@ -83,11 +83,7 @@ async function requestByAssertion(fetch: OutboundFetch, app: StoredApp, subject:
   const { serviceAccountEmail: iss, privateKey, endpoints } = app;
   if (iss === null || privateKey === null) throw new NoToken({ status: 400, error: 'unauthorized_client' });
   const iat = Math.floor(Date.now() / 1000);
-  // scopes of sign-ins by people are refused
-  const scope = app.scope
-    .split(' ')
-    .filter((each) => each.startsWith('https:'))
-    .join(' ');
+  const scope = app.provider === 'google' ? googleScopes(app.scope) : app.scope;
   const claims = { iss, sub: subject, scope, aud: endpoints.tokenUrl, iat, exp: iat + ASSERTION_SECONDS };
   let assertion: string;
   try {
@@ -98,6 +94,13 @@ async function requestByAssertion(fetch: OutboundFetch, app: StoredApp, subject:
   const client: TokenClient = { ...clientOf(app), clientSecret: null, anonymous: true };
   return { ...(await requestToken(fetch, client, JWT_BEARER, { assertion })), refreshToken: null };
 }
+
+/** Without the scopes of sign-ins by people, which Google refuses here. */
+const googleScopes = (scope: string) =>
+  scope
+    .split(' ')
+    .filter((each) => each.startsWith('https:'))
+    .join(' ');
 
 function signed(claims: object, privateKey: string): string {
   const encode = (part: object) => Buffer.from(JSON.stringify(part)).toString('base64url');

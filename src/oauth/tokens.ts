@@ -115,7 +115,8 @@ export function createTokens(deps: TokenDeps): Tokens {
     refused,
     async first(given, user) {
       const grant = grantOf(given);
-      const result = await obtain(deps, db, grant, { accountId: null, user, refreshToken: null });
+      const { result, noteApp } = await obtain(deps, db, grant, { accountId: null, user, refreshToken: null });
+      await noteApp();
       if ('fault' in result) throw errorOf(result, 'imap');
       return result;
     },
@@ -154,6 +155,7 @@ function isFresh({ renewAt, expiresAt }: TokenRow): boolean {
 async function renew(deps: TokenDeps, accountId: string): Promise<Renewal> {
   let previous: TokenRow | undefined;
   let next: StoredTokens | undefined;
+  let noteApp: Noted['noteApp'] = NOTHING;
   const result = await deps.db
     .transaction(async (tx): Promise<Renewal> => {
       const locked = await lockTokens(tx, accountId);
@@ -167,7 +169,9 @@ async function renew(deps: TokenDeps, accountId: string): Promise<Renewal> {
       const given = deps.oauth2Of(accountId, locked.credentials);
       if (!given) return { fault: 'owner', detail: 'no OAuth 2.0 grant is stored for this account: connect it again' };
       const { refreshToken } = stored;
-      const obtained = await obtain(deps, tx, grantOf(given), { accountId, user: locked.user, refreshToken });
+      const whom = { accountId, user: locked.user, refreshToken };
+      const { result: obtained, ...noted } = await obtain(deps, tx, grantOf(given), whom);
+      ({ noteApp } = noted);
       if ('fault' in obtained) return noteFailure(deps, tx, row, obtained);
       next = obtained;
       previous = row;
@@ -180,6 +184,7 @@ async function renew(deps: TokenDeps, accountId: string): Promise<Renewal> {
       await saveAfterOutage(deps, previous, next);
       return { token: { value: next.accessToken, expiresAt: next.expiresAt, renewAt: next.renewAt } };
     });
+  await noteApp();
   return result;
 }
 
@@ -217,28 +222,44 @@ async function saveAfterOutage({ db, secrets, logger }: TokenDeps, row: TokenRow
   }
 }
 
-/** Requests tokens, and keeps the state of the app that they are requested with. */
-async function obtain(deps: TokenDeps, db: Queryable, grant: Grant, whom: TokenUser): Promise<StoredTokens | Refusal> {
+/** The result of a request for tokens. */
+interface Noted {
+  result: StoredTokens | Refusal;
+  /**
+   * Records a change of the state of the app, with its event. It locks accounts, and a connect that has locked one waits for the
+   * lock of its tokens: call it without that.
+   */
+  noteApp(): Promise<void>;
+}
+const NOTHING = async () => {};
+
+/** Requests tokens, with the app of the grant if it has one. */
+async function obtain(deps: TokenDeps, db: Queryable, grant: Grant, whom: TokenUser): Promise<Noted> {
   const { fetch, secrets, logger } = deps;
   const appId = appIdOf(grant);
   const app = appId === undefined ? undefined : await getApp(db, secrets, appId);
   if (app?.failingSince && !(await takeProbe(deps.db, app.id)))
-    return { fault: 'app', detail: appDetail(app.id, app.failure) };
+    return { result: { fault: 'app', detail: appDetail(app.id, app.failure) }, noteApp: NOTHING };
   try {
     const issued = await obtainToken({ fetch, findApp: async () => app }, grant, whom);
     measured('oauthToken', { outcome: 'issued' });
-    if (app?.failingSince && (await markAppWorking(deps.db, app.id)))
-      logger.info({ appId: app.id }, 'OAuth app works again');
-    return stored(issued);
+    const noteApp = async () => {
+      if (app?.failingSince && (await markAppWorking(deps.db, app.id)))
+        logger.info({ appId: app.id }, 'OAuth app works again');
+    };
+    return { result: stored(issued), noteApp };
   } catch (cause) {
     if (!(cause instanceof NoToken)) throw cause;
     const { fault, detail } = judge(cause.failure);
     measured('oauthToken', { outcome: fault });
     const { retryAfterMs } = cause.failure;
-    if (fault !== 'app' || appId === undefined) return { fault, detail, retryAfterMs, cause };
-    if (app && (await markAppFailing(deps.db, app.id, detail)))
-      logger.error({ appId: app.id, detail }, 'OAuth app is failing');
-    return { fault, detail: appDetail(appId, detail), retryAfterMs, cause };
+    const refusal = { fault, detail, retryAfterMs, cause };
+    if (fault !== 'app' || appId === undefined) return { result: refusal, noteApp: NOTHING };
+    const noteApp = async () => {
+      if (app && (await markAppFailing(deps.db, app.id, detail)))
+        logger.error({ appId: app.id, detail }, 'OAuth app is failing');
+    };
+    return { result: { ...refusal, detail: appDetail(appId, detail) }, noteApp };
   }
 }
 

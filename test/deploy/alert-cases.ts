@@ -116,6 +116,8 @@ export const ALERT_CASES: AlertCase[] = [
     [DIFFERENCES]: '4x100 stale 0x5 4x194',
   }),
   one('EmailStoreDiffered', 0, 2000, 'some were found yesterday', { [API]: '1x2000', [DIFFERENCES]: '4x200 6x1800' }),
+  one('EmailOAuthAppFailing', 1, 2, 'a client secret has expired', { oauth_apps_failing: '0 1x2' }),
+  one('EmailOAuthAppFailing', 0, 9, 'none fails', { oauth_apps_failing: '0x9' }),
   one('EmailLoginsRefused', 1, 40, 'a provider refuses', {
     [LOGINS('refused')]: '0+3x40',
     [LOGINS('accepted')]: '0+1x40',

@@ -177,11 +177,35 @@ test('an app that fails leaves its accounts running, and says why once', async (
   expect(await live.api.get(`/accounts/${account.id}`)).toMatchObject({ status: 'running' });
   expect(statusEvents(account)).toEqual([]);
   expect((await live.product.logs()).match(/OAuth app is failing/g)).toHaveLength(1);
+  const appEvents = () =>
+    live.receiver
+      .accepted()
+      .flatMap(({ event }) => (event.type.startsWith('oauth_app.') ? [[event.type, event.data]] : []));
+  expect(appEvents()).toEqual([
+    [
+      'oauth_app.failing',
+      {
+        app: expect.objectContaining({
+          id: app.id,
+          status: 'failing',
+          status_detail: expect.stringMatching(/expired/),
+        }),
+      },
+    ],
+  ]);
+  const metrics = async () => (await fetch(`${live.api.base}/metrics`)).text();
+  expect(await metrics()).toMatch(/^oauth_apps_failing 1$/m);
   const missed = await append();
   servers.auth.script = () => undefined;
   await live.api.patch(`/oauth/apps/${app.id}`, { client_secret: servers.auth.clientSecret });
   await waitFor(() => received(account).includes(missed), { timeoutMs: 60_000, what: 'the mail of the failure' });
   expect(await live.api.get(`/oauth/apps/${app.id}`)).toMatchObject({ status: 'ok', failing_since: null });
+  expect(await metrics()).toMatch(/^oauth_apps_failing 0$/m);
+  await waitFor(() => appEvents().length === 2, { what: 'the event of the recovery' });
+  expect(appEvents()[1]).toMatchObject([
+    'oauth_app.recovered',
+    { app: { id: app.id, status: 'ok', status_detail: '' } },
+  ]);
 }, 180_000);
 
 test('no token and no secret is in logs, events, answers or the database', async () => {

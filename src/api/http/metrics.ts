@@ -53,6 +53,7 @@ function statisticsGauges(registry: Registry): (statistics: Statistics | undefin
     'Differences between store and mailboxes that verifications found and repaired',
   );
   const incomplete = gauge('emails_incomplete', 'Stored emails whose parsing hit a limit; they are reparsed later');
+  const failingApps = gauge('oauth_apps_failing', 'OAuth apps that their provider refuses');
   const pending = gauge('webhook_deliveries_pending', 'Pending deliveries');
   const waiting = gauge('webhook_deliveries_waiting', 'Pending deliveries by reason for waiting', ['reason']);
   const age = gauge('outbox_age_seconds', 'Time since the oldest unblocked delivery was due');
@@ -68,6 +69,7 @@ function statisticsGauges(registry: Registry): (statistics: Statistics | undefin
     for (const stat of ['max', 'p95', 'p50'] as const) lag.set({ stat }, statistics.syncLag?.[stat] ?? 0);
     differences.set(statistics.differencesFound);
     incomplete.set(statistics.incompleteEmails);
+    failingApps.set(statistics.failingApps);
     pending.set(Object.values(statistics.waiting).reduce((sum, count) => sum + count, 0));
     for (const reason of WAIT_REASONS) waiting.set({ reason }, statistics.waiting[reason]);
     age.set(statistics.outboxAgeSeconds);

@@ -85,8 +85,8 @@ export const oauthAppRoutes: Routes = (app, { db, secrets, fetch, settings }) =>
         operationId: 'updateOAuthApp',
         summary: 'Update an OAuth app',
         description:
-          'Omitted fields do not change. The app is `ok` afterwards until the provider refuses it; its accounts try again ' +
-          'within a minute.',
+          'Omitted fields do not change. The accounts of a failing app try again within half a minute; it is `ok` when the provider ' +
+          'has accepted one of them, or immediately if it has no accounts.',
         params: Params,
         body: UpdateOAuthApp,
         response: responses('The app', OAuthApp, 'not_found'),

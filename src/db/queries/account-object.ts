@@ -1,3 +1,4 @@
+import { sql } from 'drizzle-orm';
 import type { Account, Encryption, InitialSync } from '../../contract/account.ts';
 import type { accounts } from '../schema/index.ts';
 
@@ -22,7 +23,18 @@ export type AccountRow = Pick<
   | 'lastSyncedAt'
   | 'retentionDays'
 > &
-  InitialSyncRow;
+  InitialSyncRow & {
+    /** `failingAppOf`, where it was selected */
+    failingApp?: string | null;
+  };
+
+/**
+ * What an account says while the OAuth app that it logs in with is failing; null: it is not. Read with the account and not stored in
+ * it: an app may have thousands of accounts.
+ */
+export const failingAppOf = sql<string | null>`(
+  select 'the OAuth app ' || a.id || ' is failing: ' || a.failure from oauth_tokens t join oauth_apps a on a.id = t.app_id
+  where t.account_id = accounts.id and a.failing_since is not null)`;
 
 /** The columns of `accounts` with the state of the initial sync. */
 export type InitialSyncRow = Pick<
@@ -39,7 +51,7 @@ export function toAccount(row: AccountRow): Account {
     name: row.name,
     provider: 'imap',
     status: row.status as Account['status'],
-    status_detail: row.statusDetail,
+    status_detail: row.statusDetail || (row.status === 'running' && row.failingApp) || '',
     is_locked: false,
     metadata: row.metadata,
     connection_params: {

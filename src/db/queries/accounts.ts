@@ -1,6 +1,6 @@
-import { and, eq, gt, ilike, isNotNull, isNull, or, type SQL, sql } from 'drizzle-orm';
+import { and, eq, getTableColumns, gt, ilike, isNotNull, isNull, or, type SQL, sql } from 'drizzle-orm';
 import type { Account, AccountStatus, Encryption, InitialSyncStatus, ServerSettings } from '../../contract/account.ts';
-import { toAccount } from './account-object.ts';
+import { failingAppOf, toAccount } from './account-object.ts';
 import type { Queryable, Tx } from '../driver/client.ts';
 import { announceLease } from '../coordination/lease.ts';
 import { deleteTokens } from '../coordination/oauth-tokens.ts';
@@ -11,10 +11,13 @@ import { accounts } from '../schema/index.ts';
 /** An account that is being removed counts as not existing. */
 const present = isNull(accounts.removedAt);
 
+/** The columns that an Account shows, and more. */
+const SHOWN = { ...getTableColumns(accounts), failingApp: failingAppOf };
+
 /** Reads an account; undefined when it does not exist. */
 export async function getAccount(db: Queryable, id: string): Promise<Account | undefined> {
   const [row] = await db
-    .select()
+    .select(SHOWN)
     .from(accounts)
     .where(and(eq(accounts.id, id), present));
   return row && toAccount(row);
@@ -39,7 +42,7 @@ export async function listAccounts(
     conditions.push(or(ilike(accounts.name, pattern), ilike(accounts.id, pattern)));
   }
   const rows = await db
-    .select()
+    .select(SHOWN)
     .from(accounts)
     .where(and(...conditions))
     .orderBy(accounts.createdAt, accounts.id)
@@ -63,7 +66,7 @@ export async function changeAccount(db: Queryable, id: string, change: AccountCh
     // a statement that sets nothing is refused
     .set({ id, ...change })
     .where(and(eq(accounts.id, id), present))
-    .returning();
+    .returning(SHOWN);
   return row && toAccount(row);
 }
 

@@ -1,7 +1,8 @@
 import { asc, eq, sql } from 'drizzle-orm';
 import type { OAuthProvider } from '../../contract/oauth.ts';
 import { newId } from '../../new-id.ts';
-import type { Queryable } from '../driver/client.ts';
+import type { Db, Queryable, Tx } from '../driver/client.ts';
+import { recordEvents } from '../outbox.ts';
 import { type OAuthAppSettings, oauthApps } from '../schema/index.ts';
 import type { Sealer } from './endpoints.ts';
 
@@ -87,7 +88,10 @@ export async function findAppOfHost(db: Queryable, sealer: Sealer, host: string)
   return row && toApp(row, sealer);
 }
 
-/** Replaces the settings of an app, which is not failing from then on until it does again. */
+/**
+ * Replaces the settings of an app. One that fails is `failing` until the provider accepts a request of its accounts, the next of
+ * which follows at once; without accounts it is not.
+ */
 export async function replaceApp(
   db: Queryable,
   sealer: Sealer,
@@ -96,7 +100,13 @@ export async function replaceApp(
 ): Promise<StoredApp | undefined> {
   const [row] = await db
     .update(oauthApps)
-    .set({ ...columnsOf(id, app, sealer), ...WORKING, updatedAt: new Date() })
+    .set({
+      ...columnsOf(id, app, sealer),
+      failure: sql`case when ${HAS_ACCOUNTS} then ${oauthApps.failure} else '' end`,
+      failingSince: sql`case when ${HAS_ACCOUNTS} then ${oauthApps.failingSince} end`,
+      probeAt: null,
+      updatedAt: new Date(),
+    })
     .where(eq(oauthApps.id, id))
     .returning();
   return row && toApp(row, sealer);
@@ -111,26 +121,48 @@ export async function deleteApp(db: Queryable, id: string): Promise<'deleted' | 
   return row ? 'used' : 'none';
 }
 
-const WORKING = { failure: '', failingSince: null, probeAt: null } as const;
+const HAS_ACCOUNTS = sql`exists (select from oauth_tokens t where t.app_id = ${oauthApps.id})`;
 
 /** Between two requests for all accounts of a failing app, in seconds. */
 const PROBE_SECONDS = 60;
 
-/** Records that the provider refuses the app. True: it is failing since now. */
-export async function markAppFailing(db: Queryable, id: string, failure: string): Promise<boolean> {
-  const { rows } = await db.execute<{ isNew: boolean }>(sql`
-    with before as (select id, failing_since from oauth_apps where id = ${id} for update)
-    update oauth_apps a set failure = ${failure}, failing_since = coalesce(a.failing_since, now()),
-      probe_at = now() + make_interval(secs => ${PROBE_SECONDS})
-    from before where a.id = before.id returning before.failing_since is null as "isNew"`);
-  return rows[0]?.isNew ?? false;
+/** Records that the provider refuses the app, with an event. True: it is failing since now. */
+export async function markAppFailing(db: Db, id: string, failure: string): Promise<boolean> {
+  return db.transaction(async (tx) => {
+    const { rows } = await tx.execute<{ isNew: boolean }>(sql`
+      with before as (select id, failing_since from oauth_apps where id = ${id} for update)
+      update oauth_apps a set failure = ${failure}, failing_since = coalesce(a.failing_since, now()),
+        probe_at = now() + make_interval(secs => ${PROBE_SECONDS})
+      from before where a.id = before.id returning before.failing_since is null as "isNew"`);
+    const isNew = rows[0]?.isNew ?? false;
+    if (isNew) await recordAppEvent(tx, id, 'oauth_app.failing');
+    return isNew;
+  });
 }
 
-/** Records that the provider accepts the app. True: it was failing. */
-export async function markAppWorking(db: Queryable, id: string): Promise<boolean> {
-  const { rowCount } = await db.execute(sql`
-    update oauth_apps set failure = '', failing_since = null, probe_at = null where id = ${id} and failing_since is not null`);
-  return rowCount === 1;
+/** Records that the provider accepts the app, with an event. True: it was failing. */
+export async function markAppWorking(db: Db, id: string): Promise<boolean> {
+  return db.transaction(async (tx) => {
+    const { rowCount } = await tx.execute(sql`
+      update oauth_apps set failure = '', failing_since = null, probe_at = null
+      where id = ${id} and failing_since is not null`);
+    if (rowCount === 1) await recordAppEvent(tx, id, 'oauth_app.recovered');
+    return rowCount === 1;
+  });
+}
+
+/** One event of an app, in the sequence of one of its accounts; none without accounts, which nothing happens to. */
+async function recordAppEvent(tx: Tx, id: string, type: 'oauth_app.failing' | 'oauth_app.recovered'): Promise<void> {
+  const { rows } = await tx.execute<{ accountId: string; provider: string; name: string; failure: string }>(sql`
+    select t.account_id as "accountId", a.provider, a.name, a.failure
+    from oauth_apps a join oauth_tokens t on t.app_id = a.id join accounts c on c.id = t.account_id
+    where a.id = ${id} and c.removed_at is null order by t.account_id limit 1`);
+  const [row] = rows;
+  if (!row) return;
+  const { accountId, provider, name, failure } = row;
+  const status = type === 'oauth_app.failing' ? 'failing' : 'ok';
+  const data = { app: { id, provider, name, status, status_detail: failure } };
+  await recordEvents(tx, accountId, [{ type, objectId: id, data, createdAt: new Date() }]);
 }
 
 /** Takes the next request to the provider of a failing app: one of all accounts and workers does. */
@@ -139,9 +171,4 @@ export async function takeProbe(db: Queryable, id: string): Promise<boolean> {
     update oauth_apps set probe_at = now() + make_interval(secs => ${PROBE_SECONDS})
     where id = ${id} and (probe_at is null or probe_at <= now())`);
   return rowCount === 1;
-}
-
-/** How many apps are failing. */
-export async function countFailingApps(db: Queryable): Promise<number> {
-  return db.$count(oauthApps, sql`failing_since is not null`);
 }

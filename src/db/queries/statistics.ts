@@ -11,6 +11,8 @@ export interface Statistics {
   differencesFound: number;
   /** stored emails whose parsing was cut short */
   incompleteEmails: number;
+  /** OAuth apps that their provider refuses */
+  failingApps: number;
   /** pending deliveries by what they wait for */
   waiting: Record<WaitReason, number>;
   /** seconds for which the oldest due delivery has waited; 0 without one */
@@ -34,6 +36,7 @@ interface Row {
   syncLag: { max: number | null; p95: number; p50: number };
   differencesFound: number;
   incompleteEmails: number;
+  failingApps: number;
   waiting: { reason: WaitReason; count: number; age: number }[];
   endpoints: { state: 'closed' | 'open' | 'disabled'; count: number; ids: string[] | null }[];
 }
@@ -82,6 +85,7 @@ const TEXT = `
       'p50', percentile_cont(0.5) within group (order by lag)) from lags) as "syncLag",
     (select coalesce(sum(differences_found), 0)::int from accounts where removed_at is null) as "differencesFound",
     (select count(*)::int from emails where not is_complete) as "incompleteEmails",
+    (select count(*)::int from oauth_apps where failing_since is not null) as "failingApps",
     (select coalesce(json_agg(w), '[]') from (
       select reason, sum(count)::int as count, extract(epoch from now() - min(due_at))::float8 as age
       from reasons group by reason) w) as waiting,

@@ -90,7 +90,10 @@ describe('an app', () => {
     [{ tenant: 'common' }, /tenant and cloud/],
     [{ issuer: 'ftp://example.test' }, /https/],
     [{ provider: 'google' }, /no other provider/],
-    [{ service_account: { client_email: 'a@b.c', private_key: 'k' } }, /belongs to google/],
+    [
+      { provider: 'fastmail', issuer: undefined, service_account: { client_email: 'a@b.c', private_key: 'k' } },
+      /belongs to google and custom/,
+    ],
   ])('with %j is refused, and says why', async (change, detail) => {
     expect(await detailOf({ ...custom(), ...change })).toMatch(detail);
   });

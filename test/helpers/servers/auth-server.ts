@@ -36,6 +36,8 @@ export interface AuthServer {
   expiryOf(token: string): Promise<number | undefined>;
   /** Whether a sign-in of the user is in force. */
   isValid(user: string): Promise<boolean>;
+  /** the mailbox that tokens without a user open */
+  appMailbox: string;
   /** Takes all tokens of a user back. */
   revoke(user: string): Promise<void>;
   close(): Promise<void>;
@@ -76,6 +78,9 @@ export async function startAuthServer(options: AuthServerOptions = {}): Promise<
     return found;
   }
 
+  const findToken = async (token: string) =>
+    (await provider.AccessToken.find(token)) ?? (await provider.ClientCredentials.find(token));
+
   const server: AuthServer = {
     issuer,
     tokenUrl: `${issuer}/token`,
@@ -83,6 +88,7 @@ export async function startAuthServer(options: AuthServerOptions = {}): Promise<
     ...CLIENT,
     requests: [],
     script: () => undefined,
+    appMailbox: '',
     async signIn(user) {
       const common = { accountId: user, client: await client(), grantId: await grantOf(user), scope: SCOPE };
       return new provider.RefreshToken({ ...common, gty: 'authorization_code' }).save();
@@ -92,7 +98,7 @@ export async function startAuthServer(options: AuthServerOptions = {}): Promise<
       return new provider.AccessToken({ ...common, gty: 'authorization_code' }).save();
     },
     async expiryOf(token) {
-      const found = await provider.AccessToken.find(token);
+      const found = await findToken(token);
       return found?.exp === undefined ? undefined : found.exp * 1000;
     },
     async isValid(user) {
@@ -113,8 +119,9 @@ export async function startAuthServer(options: AuthServerOptions = {}): Promise<
 
   async function introspect(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const token = new URLSearchParams(await bodyOf(request)).get('token') ?? '';
-    const found = await provider.AccessToken.find(token);
-    json(response, 200, found?.isValid ? { active: true, username: found.accountId } : { active: false });
+    const found = await findToken(token);
+    const username = found && 'accountId' in found ? found.accountId : server.appMailbox;
+    json(response, 200, found?.isValid ? { active: true, username } : { active: false });
   }
 
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -142,18 +149,19 @@ function configuration(tokenSeconds: number, redirectUris: string[]): Configurat
         client_id: CLIENT.clientId,
         client_secret: CLIENT.clientSecret,
         redirect_uris: redirectUris,
-        grant_types: ['authorization_code', 'refresh_token'],
+        grant_types: ['authorization_code', 'refresh_token', 'client_credentials'],
         token_endpoint_auth_method: 'client_secret_post',
       },
     ],
     findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id, email: id }) }),
     claims: { openid: ['sub'], email: ['email'] },
-    features: { revocation: { enabled: true } },
+    features: { revocation: { enabled: true }, clientCredentials: { enabled: true } },
     conformIdTokenClaims: false,
     rotateRefreshToken: true,
     issueRefreshToken: () => true,
     ttl: {
       AccessToken: tokenSeconds,
+      ClientCredentials: tokenSeconds,
       RefreshToken: 86_400,
       Grant: 86_400,
       Session: 86_400,

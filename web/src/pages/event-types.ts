@@ -21,6 +21,8 @@ export const EVENT_TYPES = [
   'account.initial_sync.completed',
   'account.initial_sync.failed',
   'account.restored',
+  'oauth_app.failing',
+  'oauth_app.recovered',
 ] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
 
