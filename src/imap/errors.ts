@@ -71,8 +71,9 @@ const NO_MECHANISM = 'Unsupported authentication mechanism';
  * have ended.
  */
 const NOT_CONNECTED = /User is authenticated but not connected/i;
+/** In words that are not those of a server at its limit of connections: see response-codes.ts. */
 const NOT_CONNECTED_HINT =
-  ' (IMAP may be switched off for this mailbox, its licence or the permission of the app may be missing, or it may have too many connections)';
+  ' (IMAP may be switched off for this mailbox, its licence or the permission of the app may be missing, or more connections are open than it may have)';
 
 /** Codes of imapflow at the limits that it has options for, and of our own limit of responses. */
 const TOO_LARGE = new Set(['LineTooLarge', 'LiteralTooLarge', 'ResponseTooLarge', 'TooManyTokens', 'TooManyResponses']);
@@ -88,9 +89,16 @@ export function mailErrorOf(cause: unknown, login: ServerLogin, command: string)
   const error = (cause ?? {}) as Partial<ImapFlowError> & {
     authenticationFailed?: boolean;
     serverResponseCode?: string;
+    response?: unknown;
   };
   const answer = withoutLogin(error.responseText, login);
   const busy = means('busy', error.serverResponseCode?.toUpperCase(), answer);
+  // imapflow throws it for the refused command after the login, without its status
+  if (typeof error.response === 'string' && NOT_CONNECTED.test(error.response)) {
+    const text = withoutLogin(error.response, login);
+    const detail = `the IMAP server refused ${command}: ${text}${NOT_CONNECTED_HINT}`;
+    return new MailError('provider_error', 'imap', detail, { cause, refused: true, command });
+  }
   if (error.authenticationFailed && error.responseStatus === 'NO' && !busy) {
     const detail = answer ? `the IMAP server refused the login: ${answer}` : 'the IMAP server refused the login';
     return new MailError('invalid_credentials', 'imap', detail, { cause });
