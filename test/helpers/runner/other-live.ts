@@ -30,6 +30,7 @@ export const OTHER_LIVE: readonly string[] = [
   'live/failures/odd-imap',
   'live/message-limit',
   'live/oauth',
+  'live/oauth-expiry',
   'live/oauth-faults',
   'live/oauth-kinds',
   'live/operations',
