@@ -34,16 +34,17 @@ export function createSendActivities(deps: SendDeps) {
 
   /**
    * Submits the message to the SMTP server once, files its copy and removes the sent draft; each can be the last step before
-   * a crash. `finished` is false when the copy or the draft is left to do.
+   * a crash. `finished` is false when the copy or the draft is left to do; `forwardedId` is the email that it forwards.
    */
-  async function submitEmail(ref: SendRef): Promise<{ finished: boolean }> {
+  async function submitEmail(ref: SendRef): Promise<{ finished: boolean; forwardedId?: string }> {
     const begunAt = performance.now();
     return withHeartbeat(async () => {
       const loaded = await load(ref);
       const renew = () => renewSend(db, ref.sendId);
       const { send, firstCopy } = await withRenewal(renew, () => sendOnce(deps, loaded), deps.renewMs);
       const { workflowId } = currentRun();
-      return { finished: await finishSend(deps, { ...loaded, send }, { firstCopy, begunAt, workflowId }) };
+      const finished = await finishSend(deps, { ...loaded, send }, { firstCopy, begunAt, workflowId });
+      return { finished, ...(send.forwardedId ? { forwardedId: send.forwardedId } : {}) };
     });
   }
 

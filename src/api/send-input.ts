@@ -36,25 +36,39 @@ const MAX_HEADER_WORD = 800;
  * and takes tens of milliseconds for 40 MiB.
  * @throws ApiError `invalid_parameters`; its detail begins with the field name and never contains the value
  */
-export function checkSendInput(input: SendInput, limits: SendLimits, mode: 'send' | 'draft'): void {
+export function checkSendInput(input: SendInput, limits: SendLimits, mode: 'send' | 'draft' | 'update'): void {
   checkRecipients(input, limits);
   if (input.from) {
     checkText('from.display_name', input.from.display_name, SEND_BOUNDS.name);
     checkText('from.email', input.from.email, SEND_BOUNDS.address);
   }
   checkText('subject', input.subject, limits.subject);
-  checkText('reply_to_message_id', input.reply_to_message_id, SEND_BOUNDS.messageId);
-  // brackets alone are no Message-ID either
-  if (/^[\s<>]*$/.test(input.reply_to_message_id ?? 'none')) throw invalid('reply_to_message_id is empty');
+  checkOriginal(input);
   checkHeaders(input.custom_headers ?? []);
   checkAttachments(input.attachments ?? [], limits);
   if (input.tracking_options) checkTrackingOptions(input.tracking_options);
-  if (mode === 'draft') return;
+  if (mode === 'update' && input.forward_message_id !== undefined) {
+    throw invalid('forward_message_id is for new drafts: this one keeps what it forwards');
+  }
+  if (mode !== 'send') return;
   if (count(input) === 0) throw invalid('to, cc or bcc must contain a recipient');
-  if (!(input.html || input.plain_text || input.subject || input.attachments?.length)) {
+  if (!(input.html || input.plain_text || input.subject || input.attachments?.length || input.forward_message_id)) {
     throw invalid('one of html, plain_text, subject and attachments must have content');
   }
   checkTrackable(input.tracking_options, Boolean(input.html));
+}
+
+function checkOriginal(input: SendInput): void {
+  for (const field of ['reply_to_message_id', 'forward_message_id'] as const) {
+    checkText(field, input[field], SEND_BOUNDS.messageId);
+    // brackets alone are no Message-ID either
+    if (/^[\s<>]*$/.test(input[field] ?? 'none')) throw invalid(`${field} is empty`);
+  }
+  if (input.forward_message_id === undefined) {
+    if (input.forward_as !== undefined) throw invalid('forward_as requires forward_message_id');
+  } else if (input.reply_to_message_id !== undefined) {
+    throw invalid('an email is a reply or forwards another: give reply_to_message_id or forward_message_id');
+  }
 }
 
 /**
@@ -146,6 +160,28 @@ function checkAttachments(attachments: readonly SendAttachment[], limits: SendLi
     bytes += length;
     if (bytes > limits.attachmentBytes) throw invalid(`attachments are larger than ${limits.attachmentBytes} bytes`);
   });
+}
+
+/**
+ * Checks the limits again for attachments that have passed `checkSendInput`, with the files of a forwarded email.
+ * @throws ApiError `invalid_parameters`
+ */
+export function checkFiles(
+  attachments: readonly SendAttachment[],
+  forwarded: { count: number; bytes: number },
+  limits: SendLimits,
+): void {
+  if (forwarded.count === 0) return;
+  if (attachments.length + forwarded.count > limits.attachments) {
+    throw invalid(`attachments and the forwarded email have more than ${limits.attachments} files`);
+  }
+  const bytes = attachments.reduce(
+    (sum, { content }) => sum + Math.floor((content.replace(/=+$/, '').length * 3) / 4),
+    0,
+  );
+  if (bytes + forwarded.bytes > limits.attachmentBytes) {
+    throw invalid(`attachments and the files of the forwarded email are larger than ${limits.attachmentBytes} bytes`);
+  }
 }
 
 const LABEL = '[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?';

@@ -88,6 +88,21 @@ export const SendInput = Type.Object(
         description: 'the email to reply to: its Message-ID or its `email_…` id',
       }),
     ),
+    forward_message_id: Type.Optional(
+      Type.String({
+        maxLength: SEND_BOUNDS.messageId,
+        description:
+          'the email of this account to forward: its `email_…` id or its Message-ID; its subject after `Fwd:` is the ' +
+          'subject, unless you give one. Not with `reply_to_message_id`, and not in an update of a draft',
+      }),
+    ),
+    forward_as: Type.Optional(
+      Type.Union([Type.Literal('inline'), Type.Literal('attachment')], {
+        description:
+          '`inline` (default): the text of the original follows yours, below From, Date, Subject, To and Cc, and its ' +
+          'files are attached; `attachment`: the whole original is attached as it is (`message/rfc822`)',
+      }),
+    ),
     custom_headers: Type.Optional(
       Type.Array(CustomHeader, {
         maxItems: SEND_BOUNDS.headers,

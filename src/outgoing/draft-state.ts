@@ -35,10 +35,14 @@ export interface DraftRow {
   metadata: string | null;
   trackingId: string | null;
   tracking: SendInput['tracking_options'] | null;
+  /** the email that it forwards */
+  forwardedId: string | null;
 }
 
 /** A draft that the caller asks to save. */
-export type NewDraft = Pick<DraftRow, 'id' | 'accountId' | 'inputKey' | 'metadata' | 'trackingId' | 'tracking'>;
+export type NewDraft = Pick<DraftRow, 'id' | 'accountId' | 'inputKey' | 'metadata' | 'trackingId' | 'tracking'> & {
+  forwardedId?: string | null;
+};
 
 /** Loads a draft in any state; undefined when the account does not have it. */
 export async function loadDraft(db: Queryable, accountId: string, id: string): Promise<DraftRow | undefined> {

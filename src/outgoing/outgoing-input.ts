@@ -2,7 +2,7 @@ import { text } from 'node:stream/consumers';
 import { ApiError } from '../contract/errors.ts';
 import type { SendInput } from '../contract/sending.ts';
 import type { Queryable } from '../db/driver/client.ts';
-import { findReplyTarget } from '../db/queries/mail/reply-target.ts';
+import { findForwarded, findReplyTarget, type ForwardedOriginal } from '../db/queries/mail/original.ts';
 import type { Storage } from '../storage/storage.ts';
 
 /**
@@ -13,16 +13,24 @@ export interface OutgoingInput {
   input: SendInput;
   /** the email that `reply_to_message_id` names; null when that has no Message-ID; undefined when not given */
   repliedTo?: { messageId: string; references: string[] } | null;
+  /** the email that `forward_message_id` names */
+  forwarded?: ForwardedOriginal;
 }
 
 /** Storage key of the input of a send or a draft. */
 export const inputKeyOf = (accountId: string, id: string): string => `${accountId}/outgoing/${id}.json`;
 
 /**
- * The input with the email that it answers.
- * @throws ApiError not_found when `reply_to_message_id` is the `email_…` id of an unknown email
+ * The input with the email that it answers or forwards.
+ * @throws ApiError not_found when `reply_to_message_id` is the `email_…` id of an unknown email, or no stored email has the
+ * `forward_message_id`
  */
 export async function resolveInput(db: Queryable, accountId: string, input: SendInput): Promise<OutgoingInput> {
+  if (input.forward_message_id !== undefined) {
+    const forwarded = await findForwarded(db, accountId, input.forward_message_id);
+    if (!forwarded) throw new ApiError('not_found', 'forward_message_id is not an email of this account');
+    return { input, forwarded };
+  }
   const reference = input.reply_to_message_id;
   if (reference === undefined) return { input };
   const target = await findReplyTarget(db, accountId, reference);

@@ -33,6 +33,8 @@ export interface SendRow {
   metadata: string | null;
   trackingId: string | null;
   tracking: SendInput['tracking_options'] | null;
+  /** the email that it forwards */
+  forwardedId: string | null;
   inputKey: string | null;
   storageKey: string | null;
   result: SendResult | null;
@@ -51,6 +53,7 @@ export interface NewSend {
   metadata: string | null;
   trackingId: string | null;
   tracking: SendInput['tracking_options'] | null;
+  forwardedId?: string | null;
   inputKey: string | null;
 }
 
@@ -59,10 +62,30 @@ const { email, ...SMALL } = getTableColumns(sends);
 const COLUMNS = { ...SMALL, hasProvisional: sql<boolean>`${email} is not null` };
 
 function toSendRow(row: Omit<typeof sends.$inferSelect, 'email'> & { hasProvisional: boolean }): SendRow {
-  const { id, accountId, messageId, draftId, metadata, trackingId, tracking, inputKey, storageKey, result } = row;
+  const {
+    id,
+    accountId,
+    messageId,
+    draftId,
+    metadata,
+    trackingId,
+    tracking,
+    forwardedId,
+    inputKey,
+    storageKey,
+    result,
+  } = row;
   const sentBy = { api_key_id: row.apiKeyId, api_key_name: row.apiKeyName, metadata };
-  const own = { id, accountId, messageId, draftId, metadata, trackingId, tracking, inputKey, storageKey, result };
-  return { ...own, state: row.state as SendState, hasProvisional: row.hasProvisional, sentBy };
+  const own = { id, accountId, messageId, draftId, metadata, trackingId, tracking, forwardedId };
+  return {
+    ...own,
+    inputKey,
+    storageKey,
+    result,
+    state: row.state as SendState,
+    hasProvisional: row.hasProvisional,
+    sentBy,
+  };
 }
 
 const SMALL_COLUMNS = sql.raw(

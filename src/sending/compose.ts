@@ -10,8 +10,9 @@ import type { SyncSettings } from '../mailbox/settings.ts';
 import { messageIdOf } from '../mime/message-ids.ts';
 import { trackMessage } from '../mime/tracking.ts';
 import { compose, envelopeOf } from '../mime/write/compose.ts';
+import { forwardAsFile, forwardInline } from '../mime/write/forward.ts';
 import { type Envelope, type OutgoingMessage, messageFromInput, mergeInput } from '../mime/write/outgoing-message.ts';
-import { draftForSending, readDraftMessage, withoutDraftHeaders } from '../mime/write/stored-draft.ts';
+import { draftForSending, readDraftMessage, readForwarded, withoutDraftHeaders } from '../mime/write/stored-draft.ts';
 import type { Secrets } from '../security/secrets.ts';
 import { ObjectDamaged } from '../storage/encrypted.ts';
 import { type Storage, StorageMissing } from '../storage/storage.ts';
@@ -83,8 +84,8 @@ export interface ComposedSend {
  * @throws ApiError not_found when its draft or input no longer exists; invalid_parameters for a draft without recipients
  */
 export async function composeSend(deps: ComposeDeps, { send, settings }: LoadedSend): Promise<ComposedSend> {
-  const source = send.draftId ? await draftSource(deps, send, send.draftId) : inputSource(deps, send);
-  return limitLarge(deps.storage, source.key, async () => {
+  const source = send.draftId ? await draftSource(deps, send, send.draftId) : await inputSource(deps, send);
+  return limitLarge(deps.storage, source.keys, async () => {
     const { forms, messageId, bcc } = await source.compose(settings.owner);
     const { sentCopy, ...message } = forms;
     // a separate file per attempt: the file of the submitted message is never overwritten
@@ -98,14 +99,15 @@ export async function composeSend(deps: ComposeDeps, { send, settings }: LoadedS
 const composeLarge = createLimiter(2);
 const LARGE_BYTES = 1024 * 1024;
 
-async function limitLarge<T>(storage: Storage, key: string, work: () => Promise<T>): Promise<T> {
-  return ((await storage.size(key)) ?? 0) < LARGE_BYTES ? work() : composeLarge(work);
+async function limitLarge<T>(storage: Storage, keys: string[], work: () => Promise<T>): Promise<T> {
+  const sizes = await Promise.all(keys.map((key) => storage.size(key)));
+  return sizes.every((size = 0) => size < LARGE_BYTES) ? work() : composeLarge(work);
 }
 
 /** The draft or the input from which a send is composed. */
 interface Source {
-  /** its storage key */
-  key: string;
+  /** its storage key, and that of the email that it forwards */
+  keys: string[];
   draftEmailId: string | null;
   compose(owner: Stamp['owner']): Promise<{ forms: BothForms; messageId: string; bcc: Attendee[] }>;
 }
@@ -115,7 +117,7 @@ async function draftSource(deps: ComposeDeps, send: SendRow, draftId: string): P
   const stored = draft?.emailId ? await storedSource(deps.db, send.accountId, draft.emailId) : undefined;
   if (!draft?.emailId || !stored) throw new ApiError('not_found', 'no draft has this id');
   return {
-    key: stored.key,
+    keys: [stored.key],
     draftEmailId: draft.emailId,
     async compose(owner) {
       const messageId = send.messageId ?? draft.messageId ?? ownMessageId(deps, owner.email, messagePartOf(send.id));
@@ -127,17 +129,18 @@ async function draftSource(deps: ComposeDeps, send: SendRow, draftId: string): P
   };
 }
 
-function inputSource(deps: ComposeDeps, send: SendRow): Source {
-  const { inputKey: key } = send;
+async function inputSource(deps: ComposeDeps, send: SendRow): Promise<Source> {
+  const { inputKey: key, forwardedId, accountId } = send;
   if (!key) throw new ApiError('not_found', 'this send no longer exists');
+  const forwarded = forwardedId ? await storedSource(deps.db, accountId, forwardedId) : undefined;
   return {
-    key,
+    keys: [key, ...(forwarded ? [forwarded.key] : [])],
     draftEmailId: null,
     async compose(owner) {
       const outgoing = await loadInput(deps.storage, key);
       const { from, bcc = [] } = outgoing.input;
       const messageId = send.messageId ?? ownMessageId(deps, from?.email ?? owner.email, messagePartOf(send.id));
-      const message = messageOf(outgoing, { owner, messageId, date: new Date() });
+      const message = await messageOf(deps, outgoing, { owner, messageId, date: new Date() });
       return { forms: await inBothForms(deps, message, trackingOf(send)), messageId, bcc: bcc.map(attendeeOf) };
     },
   };
@@ -167,10 +170,24 @@ function senderOf(owner: Recipient, { from }: Pick<SendInput, 'from'>): Recipien
   };
 }
 
-/** The message that a caller requested. */
-export function messageOf({ input, repliedTo = null }: OutgoingInput, stamp: Stamp): OutgoingMessage {
-  const { owner, messageId, date } = stamp;
-  return messageFromInput(input, { from: senderOf(owner, input), messageId, date, reply: repliedTo });
+/**
+ * The message that a caller requested, with what it forwards.
+ * @throws ApiError not_found when that is no longer stored
+ */
+export async function messageOf(
+  { storage, tempDir }: Pick<ComposeDeps, 'storage' | 'tempDir'>,
+  { input, repliedTo = null, forwarded }: OutgoingInput,
+  { owner, messageId, date }: Stamp,
+): Promise<OutgoingMessage> {
+  const parent = forwarded?.messageId
+    ? { messageId: forwarded.messageId, references: forwarded.references }
+    : repliedTo;
+  const message = messageFromInput(input, { from: senderOf(owner, input), messageId, date, reply: parent });
+  if (!forwarded) return message;
+  const source = await loadStored(storage, forwarded.storageKey, 'forwarded email');
+  return input.forward_as === 'attachment'
+    ? forwardAsFile(message, forwarded.subject, source)
+    : forwardInline(message, await readForwarded(source, tempDir));
 }
 
 /** A stored draft, whose fields the caller's input replaces. */
@@ -231,15 +248,20 @@ function trackingBase(publicUrl: string, customDomain: string | undefined): stri
  * The bytes of a stored draft.
  * @throws ApiError not_found when they are missing, since another mail program has deleted the draft
  */
-export async function loadDraftSource(storage: Storage, key: string): Promise<Buffer> {
+export function loadDraftSource(storage: Storage, key: string): Promise<Buffer> {
+  return loadStored(storage, key, 'draft');
+}
+
+/** The bytes of a stored object. @throws ApiError not_found, which names it as `what`, when it is missing or damaged */
+async function loadStored(storage: Storage, key: string, what: string): Promise<Buffer> {
   try {
     return await loadSource(storage, key);
   } catch (error) {
     if (error instanceof StorageMissing) {
-      throw new ApiError('not_found', 'this draft no longer exists', { cause: error });
+      throw new ApiError('not_found', `this ${what} no longer exists`, { cause: error });
     }
     if (error instanceof ObjectDamaged) {
-      throw new ApiError('not_found', 'the stored source of this draft is damaged', { cause: error });
+      throw new ApiError('not_found', `the stored source of this ${what} is damaged`, { cause: error });
     }
     throw error;
   }

@@ -112,7 +112,7 @@ async function composeMessage(
   const stamp = { owner, messageId, date: new Date() };
   const message = previous
     ? await updatedMessage(deps, await loadDraftSource(deps.storage, previous.storageKey), outgoing, stamp)
-    : messageOf(outgoing, stamp);
+    : await messageOf(deps, outgoing, stamp);
   if (trackingId && message.html === null) {
     throw new ApiError('invalid_parameters', 'tracking_options requires html, which the draft does not have');
   }

@@ -62,6 +62,7 @@ export function apiDeps(config: Config, logger: Logger, surroundings: ApiSurroun
       db,
       secrets,
       storage,
+      sendLimits: config.limits.send,
       finished,
       retryDelivery: (id) => retryDelivery(client, db, id),
       attemptWaiting: (endpointId) =>

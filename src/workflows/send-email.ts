@@ -12,12 +12,14 @@ import {
 import type { SendActivities } from '../activities/send-email.ts';
 import { waitAfter } from './backoff.ts';
 import { readFailure } from './failure.ts';
-import { finishSendWorkflowId, QUEUES, searchableBy } from './names.ts';
+import { updateEmail } from './change-mailbox.ts';
+import { changeWorkflowId, finishSendWorkflowId, QUEUES, searchableBy } from './names.ts';
 import { classOf, type StateTracker, trackState } from './run-state.ts';
 
 /*
  * sendEmail   submitting  the message is submitted to the SMTP server, its copy filed in    final, or finishSend for
- *                         Sent, and the sent draft removed from Drafts                      the rest; or it fails
+ *                         Sent, and the sent draft removed from Drafts; updateEmail marks   the rest; or it fails
+ *                         the forwarded email
  * finishSend  filing      the copy is filed in Sent, through outages of the provider        final
  *                         given up: no row represents the email                         final
  *             removing    at the same time the draft is removed                             final
@@ -76,9 +78,9 @@ const PROVIDER_WAIT_MS = 3_000;
 /** Sends an email or a draft. Completes when the SMTP server has accepted it; fails with the caller's error. */
 export async function sendEmail(input: SendWorkflowInput): Promise<void> {
   const shown = trackState('submitting');
-  let finished = false;
+  let submitted: Awaited<ReturnType<SendActivities['submitEmail']>> = { finished: false };
   try {
-    ({ finished } = await submitEmail(input));
+    submitted = await submitEmail(input);
   } catch (error) {
     const lastError = classOf(readFailure(error));
     shown.enter('submitting', { lastError });
@@ -88,13 +90,27 @@ export async function sendEmail(input: SendWorkflowInput): Promise<void> {
       throw error;
     }
   }
-  if (finished) return shown.enter('sent');
+  // results of earlier versions have none
+  if (submitted.forwardedId) await markForwarded(input, submitted.forwardedId);
+  if (submitted.finished) return shown.enter('sent');
   shown.enter('sent; another workflow files its copy');
   await startChild(finishSend, {
     workflowId: finishSendWorkflowId(input.sendId),
     args: [input],
     typedSearchAttributes: searchableBy(input.accountId, [input.sendId]),
     staticSummary: `file the copy of ${input.sendId}`,
+    parentClosePolicy: ParentClosePolicy.ABANDON,
+  });
+}
+
+/** Starts the change that sets $Forwarded. No caller waits for it: a mail server may not keep it, and the mail is sent. */
+async function markForwarded({ accountId, sendId }: SendWorkflowInput, emailId: string): Promise<void> {
+  await startChild(updateEmail, {
+    workflowId: changeWorkflowId(emailId, sendId),
+    taskQueue: QUEUES.commands,
+    args: [{ accountId, kind: 'update', emailId, flags: { add: ['$Forwarded'], remove: [] } }],
+    typedSearchAttributes: searchableBy(accountId, [emailId, sendId]),
+    staticSummary: `mark ${emailId} as forwarded`,
     parentClosePolicy: ParentClosePolicy.ABANDON,
   });
 }

@@ -5,6 +5,7 @@ import { execute } from '../../src/api/commands/run-workflow.ts';
 import { MailError } from '../../src/mail-wire/mail-error.ts';
 import { newId } from '../../src/new-id.ts';
 import {
+  changeWorkflowId,
   deleteDraftWorkflowId,
   draftWorkflowId,
   finishSendWorkflowId,
@@ -19,7 +20,7 @@ import { waitFor } from '../helpers/assert/wait.ts';
 /** Sends and drafts as runs: their steps in order, and the response to the caller. */
 
 const accountId = newId('account');
-const NAMES = ['submitEmail', 'giveUpSend', 'fileSentCopy', 'giveUpFiling', 'removeSentDraft'] as const;
+const NAMES = ['submitEmail', 'giveUpSend', 'fileSentCopy', 'giveUpFiling', 'removeSentDraft', 'updateEmail'] as const;
 const DRAFTS = ['appendDraft', 'giveUpDraft', 'removeSuperseded', 'deleteDraftMail'] as const;
 
 let workers: TestWorkers;
@@ -101,6 +102,24 @@ describe('a send', () => {
     act = {};
     await send(id);
     expect(asked.at(-1)).toBe('submitEmail');
+  });
+
+  it.each([
+    ['that forwards an email marks it, and does not wait for that', () => undefined, 'COMPLETED'],
+    [
+      'of a mailbox without keywords succeeds all the same',
+      () => {
+        throw new MailError('provider_rejected', 'imap', 'no keywords');
+      },
+      'FAILED',
+    ],
+  ])('%s', async (_name, updateEmail, status) => {
+    const [id, forwardedId] = [newId('email'), newId('email')];
+    act = { submitEmail: () => ({ finished: true, forwardedId }), updateEmail };
+    await send(id);
+    const change = workers.client.workflow.getHandle(changeWorkflowId(forwardedId, id));
+    await waitFor(async () => (await change.describe()).status.name === status);
+    expect(asked).toEqual(['submitEmail', 'updateEmail']);
   });
 
   it('that was made although its run failed is finished', async () => {

@@ -9,13 +9,14 @@ import {
   recordDraft,
   reserveDraft,
 } from '../../outgoing/draft-state.ts';
-import { inputKeyOf, resolveInput } from '../../outgoing/outgoing-input.ts';
+import { inputKeyOf } from '../../outgoing/outgoing-input.ts';
 import { deleteDraftWorkflowId, draftWorkflowId, WORKFLOWS } from '../../workflows/names.ts';
 import type { DraftCommands } from '../deps.ts';
 import {
   draftNotFound,
   isTracked,
   type OutgoingDeps,
+  resolveOutgoing,
   storeRecordedInput,
   trackingIdFor,
   whenFree,
@@ -51,7 +52,7 @@ export function createDraftCommands(deps: OutgoingDeps): DraftCommands {
 
 async function createDraft(deps: DraftDeps, accountId: string, id: string, input: SendInput): Promise<DraftResult> {
   const { db } = deps;
-  const outgoing = await resolveInput(db, accountId, input);
+  const outgoing = await resolveOutgoing(deps, accountId, input);
   const { metadata = null, tracking_options: tracking = null } = input;
   const inputKey = inputKeyOf(accountId, id);
   const { draft, isNew } = await recordDraft(db, {
@@ -61,6 +62,7 @@ async function createDraft(deps: DraftDeps, accountId: string, id: string, input
     metadata,
     tracking,
     trackingId: trackingIdFor(tracking),
+    forwardedId: outgoing.forwarded?.emailId ?? null,
   });
   if (draft.state === 'saving')
     await storeRecordedInput(deps, { inputKey, isNew }, outgoing, {
@@ -78,7 +80,7 @@ async function updateDraft(
   input: SendInput,
 ): Promise<DraftResult> {
   const { db } = deps;
-  const outgoing = await resolveInput(db, accountId, input);
+  const outgoing = await resolveOutgoing(deps, accountId, input);
   const inputKey = inputKeyOf(accountId, id);
   const { draft, previous } = await whenFree(async () => {
     const previous = await findDraft(db, accountId, previousId);
@@ -88,7 +90,9 @@ async function updateDraft(
     const trackingId = isTracked(tracking) ? (previous.trackingId ?? newId('tracking')) : null;
     const recorded = await db.transaction(async (tx) => {
       const by = await reserveDraft(tx, previous.id, id);
-      return by === id ? recordDraft(tx, { id, accountId, inputKey, metadata, tracking, trackingId }) : undefined;
+      const { forwardedId } = previous;
+      const given = { id, accountId, inputKey, metadata, tracking, trackingId, forwardedId };
+      return by === id ? recordDraft(tx, given) : undefined;
     });
     return recorded && { draft: recorded.draft, previous };
   });

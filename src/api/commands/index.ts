@@ -12,6 +12,7 @@ import type { Secrets } from '../../security/secrets.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { connectWorkflowId, removeWorkflowId, UPDATES, WORKFLOWS } from '../../workflows/names.ts';
 import type { Commands } from '../deps.ts';
+import type { SendLimits } from '../send-input.ts';
 import { createChangeCommands } from './changes.ts';
 import { createDraftCommands } from './drafts.ts';
 import { workflowErrorToApiError } from './run-errors.ts';
@@ -27,6 +28,8 @@ export interface CommandDeps {
   db: Db;
   secrets: Secrets;
   storage: Storage;
+  /** default: DEFAULT_SEND_LIMITS */
+  sendLimits?: SendLimits;
   finished: FinishedRuns;
   retryDelivery: Commands['retryDelivery'];
   attemptWaiting: Commands['attemptWaiting'];

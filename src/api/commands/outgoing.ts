@@ -4,14 +4,34 @@ import type { SendInput } from '../../contract/sending.ts';
 import type { Db } from '../../db/driver/client.ts';
 import { newId } from '../../new-id.ts';
 import { unavailablePart } from '../../outage.ts';
-import { type OutgoingInput, storeInput } from '../../outgoing/outgoing-input.ts';
+import { type OutgoingInput, resolveInput, storeInput } from '../../outgoing/outgoing-input.ts';
 import type { Storage } from '../../storage/storage.ts';
+import { checkFiles, DEFAULT_SEND_LIMITS, type SendLimits } from '../send-input.ts';
 import type { RunDeps } from './run-workflow.ts';
 
 /** The dependencies of the commands for sends and drafts. */
 export interface OutgoingDeps extends RunDeps {
   db: Db;
   storage: Storage;
+  sendLimits?: SendLimits;
+}
+
+/**
+ * The input with the email that it answers or forwards.
+ * @throws ApiError not_found; invalid_parameters when a forward makes it exceed the limits of an email
+ */
+export async function resolveOutgoing(
+  { db, sendLimits = DEFAULT_SEND_LIMITS }: Pick<OutgoingDeps, 'db' | 'sendLimits'>,
+  accountId: string,
+  input: SendInput,
+): Promise<OutgoingInput> {
+  const outgoing = await resolveInput(db, accountId, input);
+  const { forwarded } = outgoing;
+  if (forwarded) {
+    const whole = { count: 1, bytes: forwarded.size };
+    checkFiles(input.attachments ?? [], input.forward_as === 'attachment' ? whole : forwarded.files, sendLimits);
+  }
+  return outgoing;
 }
 
 /** How long a call waits for a draft that is being saved or sent, and how often it checks. */

@@ -5,11 +5,18 @@ import { sleep } from '../../async.ts';
 import type { Caller } from '../../db/access/api-keys.ts';
 import { type PartUnavailable, unavailablePart } from '../../outage.ts';
 import { type DraftRow, findDraft, releaseReservation, reserveDraft } from '../../outgoing/draft-state.ts';
-import { inputKeyOf, resolveInput } from '../../outgoing/outgoing-input.ts';
+import { inputKeyOf } from '../../outgoing/outgoing-input.ts';
 import { giveUp, loadSend, type NewSend, recordSend, type SendRow } from '../../outgoing/send-state.ts';
 import { QUEUES, sendWorkflowId, WORKFLOWS } from '../../workflows/names.ts';
 import type { SendCommands } from '../deps.ts';
-import { draftNotFound, type OutgoingDeps, storeRecordedInput, trackingIdFor, whenFree } from './outgoing.ts';
+import {
+  draftNotFound,
+  type OutgoingDeps,
+  resolveOutgoing,
+  storeRecordedInput,
+  trackingIdFor,
+  whenFree,
+} from './outgoing.ts';
 import { isWorkflowFailure, type OutageTexts, workflowErrorToApiError } from './run-errors.ts';
 import { execute } from './run-workflow.ts';
 import { createTurns, NotBegun, type Turns } from './turns.ts';
@@ -54,7 +61,7 @@ async function sendEmail(
   input: SendInput,
 ): Promise<EmailSent> {
   const { db } = deps;
-  const outgoing = await resolveInput(db, accountId, input);
+  const outgoing = await resolveOutgoing(deps, accountId, input);
   const { metadata = null, tracking_options: tracking = null } = input;
   const inputKey = inputKeyOf(accountId, id);
   const { send, isNew } = await recordSend(db, {
@@ -66,6 +73,7 @@ async function sendEmail(
     inputKey,
     tracking,
     trackingId: trackingIdFor(tracking),
+    forwardedId: outgoing.forwarded?.emailId ?? null,
   });
   if (send.state === 'queued')
     await storeRecordedInput(deps, { inputKey, isNew }, outgoing, {
@@ -93,8 +101,8 @@ async function sendDraft(
   if (!send || send.state === 'failed') {
     const draft = await findDraft(deps.db, accountId, draftId);
     if (!draft) throw draftNotFound();
-    const { metadata, tracking, trackingId } = draft;
-    const given = { ...ownerOf(caller), id, accountId, draftId: draft.id, metadata, tracking, trackingId };
+    const { metadata, tracking, trackingId, forwardedId } = draft;
+    const given = { ...ownerOf(caller), id, accountId, draftId: draft.id, metadata, tracking, trackingId, forwardedId };
     send = await reserveForSending(deps, draft, { ...given, inputKey: null });
   }
   const { draftId: sent, result } = await runSend(deps, send);

@@ -24,6 +24,8 @@ export const drafts = pgTable(
     metadata: text(),
     trackingId: text('tracking_id'),
     tracking: jsonb().$type<TrackingOptions>(),
+    /** id of the email that it forwards */
+    forwardedId: text('forwarded_id'),
     createdAt: at('created_at').notNull(),
     /** last change of its state */
     updatedAt: at('updated_at').notNull().defaultNow(),
@@ -53,6 +55,8 @@ export const sends = pgTable(
     metadata: text(),
     trackingId: text('tracking_id'),
     tracking: jsonb().$type<TrackingOptions>(),
+    /** id of the email that it forwards */
+    forwardedId: text('forwarded_id'),
     state: text().notNull().default('queued'),
     /** storage key of the OutgoingInput; null for a draft, and once its Sent copy has been ingested */
     inputKey: text('input_key'),

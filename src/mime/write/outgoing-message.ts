@@ -57,6 +57,7 @@ export interface MessageContext {
   /** with its angle brackets */
   messageId: string;
   date: Date;
+  /** the email that it answers or forwards: mail programs put both into its conversation */
   reply: RepliedTo | null;
 }
 

@@ -13,6 +13,7 @@ import type { RawHeader } from '../read/raw-header.ts';
 import type { Part } from '../read/part.ts';
 import { type ReadParts, readParts } from '../read/read-parts.ts';
 import { compose, envelopeOf } from './compose.ts';
+import type { ForwardedMessage } from './forward.ts';
 import type { OutgoingMessage, OutgoingAttachment, MessageContext } from './outgoing-message.ts';
 import { isDraftHeader, isContentHeader, isTraceHeader, type PreparedDraft, prepareDraft } from './prepare-draft.ts';
 
@@ -33,15 +34,38 @@ export async function readDraftMessage(
     const whole = { isTimeUp: () => false, maxText: Number.POSITIVE_INFINITY, keepTnef: true };
     const read = await readParts(source, { ...whole, spillDir });
     if (read.isPartial) throw new MailError('provider_rejected', 'imap', 'the draft cannot be parsed completely');
-    const texts = readTexts(read);
-    const html = texts.some(({ isHtml }) => isHtml) ? htmlBody(texts) : null;
-    return {
-      ...readHeaders(read, given),
-      html,
-      plainText: texts.some(({ isHtml }) => !isHtml) ? plainBody(texts, htmlToPlain) : null,
-      attachments: await readFiles(read.parts, html ?? ''),
-    };
+    return { ...readHeaders(read, given), ...(await readContents(read)) };
   });
+}
+
+/**
+ * Reads a mail that is forwarded. Yields to other work while a large one is read; `tempDir` is for files over 256 KB.
+ * @throws MailError provider_rejected when it cannot be parsed completely: some of it would be lost
+ */
+export async function readForwarded(source: Buffer, tempDir: string): Promise<ForwardedMessage> {
+  return inTempFolder(tempDir, async (spillDir) => {
+    const whole = { isTimeUp: () => false, maxText: Number.POSITIVE_INFINITY, keepTnef: true };
+    const read = await readParts(source, { ...whole, spillDir });
+    if (read.isPartial) {
+      const detail = 'the email cannot be parsed completely; forward it with forward_as "attachment"';
+      throw new MailError('provider_rejected', 'imap', detail);
+    }
+    const missing = { from: { email: '' }, messageId: '', date: new Date(Number.NaN) };
+    const { from, date, to, cc, subject } = readHeaders(read, missing);
+    const known = Number.isNaN(date.getTime()) ? null : date;
+    return { from, date: known, to, cc, subject, ...(await readContents(read)) };
+  });
+}
+
+/** Texts and files. Missing HTML or text is null. */
+async function readContents(read: ReadParts): Promise<Pick<OutgoingMessage, 'html' | 'plainText' | 'attachments'>> {
+  const texts = readTexts(read);
+  const html = texts.some(({ isHtml }) => isHtml) ? htmlBody(texts) : null;
+  return {
+    html,
+    plainText: texts.some(({ isHtml }) => !isHtml) ? plainBody(texts, htmlToPlain) : null,
+    attachments: await readFiles(read.parts, html ?? ''),
+  };
 }
 
 /**

@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import {
   base64Length,
+  checkFiles,
   checkSendInput,
   checkTrackable,
   DEFAULT_SEND_LIMITS,
@@ -15,7 +16,7 @@ const TO = [{ email: 'reader@example.test' }];
 /** The detail of the error; null when the input is accepted. */
 function refusal(
   input: SendInput,
-  mode: 'send' | 'draft' = 'draft',
+  mode: 'send' | 'draft' | 'update' = 'draft',
   limits: SendLimits = DEFAULT_SEND_LIMITS,
 ): string | null {
   try {
@@ -57,6 +58,31 @@ describe('CR, LF and NUL are refused wherever a header is made of it', () => {
 
 test.each(['', ' ', '<>'])('a reply to %j is refused', (reference) => {
   expect(refusal({ reply_to_message_id: reference })).toBe('reply_to_message_id is empty');
+});
+
+test.each<[string, SendInput, 'draft' | 'update', string | null]>([
+  ['a forward', { forward_message_id: '<a@x.test>' }, 'draft', null],
+  ['a forward as a file', { forward_message_id: '<a@x.test>', forward_as: 'attachment' }, 'draft', null],
+  ['a forward of nothing', { forward_message_id: '<>' }, 'draft', 'forward_message_id is empty'],
+  ['a way to forward nothing', { forward_as: 'inline' }, 'draft', 'forward_as requires forward_message_id'],
+  [
+    'a forward that is a reply',
+    { forward_message_id: '<a@x.test>', reply_to_message_id: '<b@x.test>' },
+    'draft',
+    'an email is a reply or forwards another: give reply_to_message_id or forward_message_id',
+  ],
+  [
+    'a forward in an update of a draft',
+    { forward_message_id: '<a@x.test>' },
+    'update',
+    'forward_message_id is for new drafts: this one keeps what it forwards',
+  ],
+])('%s', (_name, input, mode, expected) => {
+  expect(refusal(input, mode)).toBe(expected);
+});
+
+test('a forward needs nothing but a recipient to be sent', () => {
+  expect(refusal({ to: TO, forward_message_id: '<a@x.test>' }, 'send')).toBeNull();
 });
 
 describe('limits', () => {
@@ -105,6 +131,15 @@ describe('limits', () => {
     expect(refusal({ attachments: [five, five, { content: 'QQ==' }] }, 'draft', limits)).toBe(
       'attachments are larger than 10 bytes',
     );
+  });
+
+  test('files of a forwarded email count with the others', () => {
+    const limits = { ...DEFAULT_SEND_LIMITS, attachments: 2, attachmentBytes: 10 };
+    const five = { content: Buffer.alloc(5).toString('base64') };
+    const check = (count: number, bytes: number) => () => checkFiles([five], { count, bytes }, limits);
+    expect(check(1, 5)).not.toThrow();
+    expect(check(2, 5)).toThrow(expect.objectContaining({ code: 'invalid_parameters' }));
+    expect(check(1, 6)).toThrow(expect.objectContaining({ code: 'invalid_parameters' }));
   });
 });
 

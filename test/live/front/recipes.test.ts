@@ -24,6 +24,7 @@ import { waitFor } from '../../helpers/assert/wait.ts';
 const PAGES = [
   'send.md',
   'reply.md',
+  'forward.md',
   'draft.md',
   'file.md',
   'track.md',
@@ -59,6 +60,7 @@ interface Reader {
 /** The preconditions of the page. */
 const BEFORE: Record<string, (reader: Reader) => Promise<unknown>> = {
   'reply.md': ({ owner, ada }) => receive(owner, ada),
+  'forward.md': ({ owner, ada }) => receive(owner, ada),
   'file.md': ({ owner, ada }) => receive(owner, ada),
   'not-notified.md': async ({ owner, ada }) => {
     await receive(owner, ada);

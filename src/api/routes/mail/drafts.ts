@@ -114,7 +114,7 @@ export const draftRoutes: Routes = (app, { db, pool, cursors, commands, settings
       },
     },
     async ({ params, body, reservedId }) => {
-      checkSendInput(body, settings.send, 'draft');
+      checkSendInput(body, settings.send, 'update');
       await requireWritable(db, params.account_id);
       return commands.updateDraft(params.account_id, reservedId, params.draft_id, body);
     },
