@@ -114,6 +114,22 @@ export const Calendar = Type.Object(
 );
 export type Calendar = Type.Static<typeof Calendar>;
 
+export const MailingList = Type.Object(
+  {
+    id: Nullable(Type.String({ description: 'List-Id in lower case (RFC 2919); null: the email has none' })),
+    unsubscribe: Type.Array(Type.String(), {
+      description: 'http(s) and mailto URIs of List-Unsubscribe (RFC 2369), the preferred one first; up to 10',
+    }),
+    unsubscribe_post: Type.Boolean({
+      description:
+        'one-click (RFC 8058): a POST of `List-Unsubscribe=One-Click` to the first https URI unsubscribes. The sender says ' +
+        'so: call it for mail that you trust',
+    }),
+  },
+  { $id: 'MailingList' },
+);
+export type MailingList = Type.Static<typeof MailingList>;
+
 export const SentBy = Type.Object(
   {
     api_key_id: Type.String(),
@@ -160,6 +176,7 @@ export const Email = Type.Object(
       ),
     ),
     has_attachments: Type.Boolean(),
+    list: Type.Optional(MailingList),
     attachments: Type.Array(Attachment),
     folders: Type.Array(Type.String({ description: '`fld_…`' })),
     is_unread: Type.Boolean(),

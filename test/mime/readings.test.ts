@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { readMailingList } from '../../src/mime/read/mailing-list.ts';
 import { readReplyText } from '../../src/mime/reply/reply-text.ts';
 import { message, read, readFixture } from './read-fixture.ts';
 import { expectCpuBelow } from '../helpers/assert/cpu.ts';
@@ -91,6 +92,54 @@ describe('an invitation', () => {
       expect((await read(message(['Content-Type: text/calendar'], body))).calendar).toBeNull();
     },
   );
+});
+
+describe('the mailing list of a mail', () => {
+  const HTTPS = '<https://x.test/u?a=(1)>';
+  test.each<[string[], unknown]>([
+    [[], null],
+    [
+      ['List-Id: News of <X> <News.Example.test>'],
+      { id: 'news.example.test', unsubscribe: [], unsubscribe_post: false },
+    ],
+    [
+      ['List-Id: =?utf-8?Q?Gr=C3=BC=C3=9Fe?= (all) <', ' a.b >'],
+      { id: 'a.b', unsubscribe: [], unsubscribe_post: false },
+    ],
+    [['List-Id: a.b'], { id: 'a.b', unsubscribe: [], unsubscribe_post: false }],
+    [['List-Id: our news'], null],
+    [[`List-Id: <${'x'.repeat(300)}>`], null],
+    [
+      [`List-Unsubscribe: (or <a>) <mailto:u@x.test?subject=u>,`, ` ${HTTPS}`],
+      { id: null, unsubscribe: ['mailto:u@x.test?subject=u', 'https://x.test/u?a=(1)'], unsubscribe_post: false },
+    ],
+    [
+      ['List-Unsubscribe: <https://x.test/a', '\tb>', 'List-Unsubscribe-Post: list-unsubscribe=one-click'],
+      { id: null, unsubscribe: ['https://x.test/ab'], unsubscribe_post: true },
+    ],
+    [
+      ['List-Unsubscribe: <http://x.test/>', 'List-Unsubscribe-Post: List-Unsubscribe=One-Click'],
+      { id: null, unsubscribe: ['http://x.test/'], unsubscribe_post: false },
+    ],
+    [
+      [`List-Unsubscribe: ${HTTPS}`, 'List-Unsubscribe-Post: yes'],
+      { id: null, unsubscribe: ['https://x.test/u?a=(1)'], unsubscribe_post: false },
+    ],
+    [['List-Unsubscribe: <javascript:alert(1)>, <data:x>, <https:>, https://bare.test/'], null],
+    [['List-Unsubscribe-Post: List-Unsubscribe=One-Click'], null],
+  ])('%j is %j', async (lines, expected) => {
+    expect((await read(message(['From: a@x.y', ...lines]))).list).toEqual(expected);
+  });
+
+  test('takes no time for any header', () =>
+    expectCpuBelow(2_000, () =>
+      ['(', '<', '"', '<(', '"('].map((piece) =>
+        readMailingList([
+          { name: 'List-Id', key: 'list-id', raw: piece.repeat(100_000) },
+          { name: 'List-Unsubscribe', key: 'list-unsubscribe', raw: piece.repeat(100_000) },
+        ]),
+      ),
+    ));
 });
 
 describe('what programs send', () => {

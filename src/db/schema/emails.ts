@@ -19,6 +19,7 @@ import type {
   Calendar,
   Complaint,
   Header,
+  MailingList,
   SentBy,
 } from '../../contract/email.ts';
 import { at, json } from './columns.ts';
@@ -107,6 +108,7 @@ export const emails = pgTable(
     complaint: jsonb().$type<Complaint>(),
     autoReply: text('auto_reply').$type<AutoReply>(),
     calendar: jsonb().$type<Calendar>(),
+    list: jsonb().$type<MailingList>(),
     /** parsing was not cut short */
     isComplete: boolean('is_complete').notNull().default(true),
     /** how many times it was reparsed since parsing was cut short; see src/mailbox/reparse/reparses.ts */
@@ -130,6 +132,7 @@ export const emails = pgTable(
     index('emails_starred').on(t.accountId, t.date, t.id).where(sql`flags @> array['\\flagged']`),
     index('emails_flags').using('gin', t.accountId, t.flags).where(sql`flags <> '{}'`),
     index('emails_with_attachments').on(t.accountId, t.date, t.id).where(sql`has_attachments and not is_draft`),
+    index('emails_of_list').on(t.accountId, sql`(list ->> 'id')`, t.date, t.id).where(sql`list is not null`),
     index('emails_thread').on(t.threadId, t.date, t.id),
     index('emails_message_id').on(t.accountId, t.messageId),
     // whose storage key does not contain the email's id; see src/db/coordination/stored-objects.ts

@@ -129,6 +129,7 @@ function emailRow(
     complaint,
     autoReply: parsed.autoReply,
     calendar: parsed.calendar,
+    list: parsed.list,
     isComplete: !parsed.isPartial,
     size: meta.size,
     internalDate: meta.internalDate,

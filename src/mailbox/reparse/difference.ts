@@ -111,11 +111,11 @@ async function reportsOf(db: Queryable, accountId: string, email: StoredEmailRow
 /** The columns that are read from the message. */
 function readColumns(row: NewEmailRows['email']): Partial<StoredEmailRow> {
   const { date, messageId, subject, fromAttendee, toAttendees, ccAttendees, bccAttendees, replyToAttendees } = row;
-  const { hasAttachments, bounce, complaint, autoReply, calendar, isComplete, subjectKey } = row;
+  const { hasAttachments, bounce, complaint, autoReply, calendar, list, isComplete, subjectKey } = row;
   return {
     ...{ date, subject, fromAttendee, toAttendees, ccAttendees, bccAttendees, replyToAttendees, hasAttachments },
     ...{ messageId: messageId ?? null, bounce: bounce ?? null, complaint: complaint ?? null },
-    ...{ autoReply: autoReply ?? null, calendar: calendar ?? null, isComplete: isComplete ?? true },
+    ...{ autoReply: autoReply ?? null, calendar: calendar ?? null, list: list ?? null, isComplete: isComplete ?? true },
     subjectKey: subjectKey ?? null,
   };
 }

@@ -129,6 +129,7 @@ export function emailRowOf(email: NewEmailRow): EmailRow & { isDraft: boolean } 
     complaint: email.complaint ?? null,
     autoReply: email.autoReply ?? null,
     calendar: email.calendar ?? null,
+    list: email.list ?? null,
     isComplete: email.isComplete ?? true,
   };
 }

@@ -1,4 +1,4 @@
-import type { Attendee, AutoReply, Calendar, Header } from '../../contract/email.ts';
+import type { Attendee, AutoReply, Calendar, Header, MailingList } from '../../contract/email.ts';
 import type { BounceReport } from '../bounces.ts';
 import type { ComplaintReport } from '../complaints.ts';
 
@@ -33,6 +33,8 @@ export interface ParsedMail {
   autoReply: AutoReply | null;
   /** the author's text, without quotes and signature; null when unknown */
   bodyNew: string | null;
+  /** set when the mail came over a mailing list */
+  list: MailingList | null;
   /** the event of an invitation */
   calendar: Calendar | null;
   /** normalised (contract/search-text.ts) subject, addresses, names and plain body */

@@ -18,6 +18,7 @@ import {
   readFrom,
   splitHeader,
 } from './headers.ts';
+import { readMailingList } from './mailing-list.ts';
 import { readStart } from './open-source.ts';
 import type { ParsedMail } from './parsed-mail.ts';
 import type { Part } from './part.ts';
@@ -81,6 +82,7 @@ function readHeaders({ headers, addresses, charset: hint }: ReadParts) {
     references: readMessageIds(all('references').join(' ')),
     baseSubject: base,
     isReplySubject: isReply,
+    list: readMailingList(headers),
     autoSubmitted: isAutoSubmitted(value),
     autoReply: isAutoReply(value) ? ('auto_reply' as const) : null,
   };
@@ -174,6 +176,7 @@ export function minimalMail(source: Buffer | { path: string }): ParsedMail {
     bounce: null,
     complaint: null,
     autoReply: null,
+    list: null,
     bodyNew: null,
     calendar: null,
     searchText: ` ${subject.toLowerCase()} `,

@@ -72,6 +72,10 @@ const MAILS: Record<string, { options: EmailOptions; columns?: Columns }> = {
       sentBy: { api_key_id: 'key_1', api_key_name: ODD_TEXT, metadata: null },
     },
   },
+  'of a mailing list': {
+    options: {},
+    columns: { list: { id: ODD_TEXT, unsubscribe: ['https://x.test/"', ODD_TEXT], unsubscribe_post: true } },
+  },
   starred: { options: {}, columns: { flags: ['\\flagged'] } },
   'answered, with keywords': { options: {}, columns: { flags: ['"a\\', '$forwarded', '\\answered', '{,}'] } },
   'with a bounce and flags': { options: {}, columns: { autoReply: 'auto_reply', flags: ['$x', '\\flagged'] } },

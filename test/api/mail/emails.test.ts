@@ -299,6 +299,7 @@ describe('filters of a list of emails', () => {
       bodyPlain: '日本語テスト and Привет',
       folders: [inbox],
       unread: true,
+      list: { id: 'offers.shop.test', unsubscribe: ['mailto:u@shop.test'], unsubscribe_post: false },
       date: new Date('2026-03-02T00:00:00.000Z'),
       threadId: thread,
     });
@@ -358,6 +359,9 @@ describe('filters of a list of emails', () => {
     [{ message_id: 'Odd+id@x.test' }, ['plain']],
     [{ message_id: '<Odd+id@x.test>' }, ['plain']],
     [{ message_id: 'odd+id@x.test' }, []],
+    [{ list_id: 'Offers.shop.test' }, ['news']],
+    [{ list_id: '<offers.shop.test>', is_unread: 'false' }, []],
+    [{ list_id: 'shop.test' }, []],
     [{ thread_id: 'thr_unknown' }, []],
     [{ exclude_folder: 'nonsense' }, ['plain', 'news', 'report']],
     [{ q: 'example', from: 'boss@example.test', has_attachment: 'true' }, ['report']],

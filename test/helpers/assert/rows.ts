@@ -1,4 +1,4 @@
-import type { Attachment, Attendee } from '../../../src/contract/email.ts';
+import type { Attachment, Attendee, MailingList } from '../../../src/contract/email.ts';
 import type { FolderRole } from '../../../src/contract/folder.ts';
 import { normalise } from '../../../src/contract/search-text.ts';
 import type { Database } from '../../../src/db/driver/client.ts';
@@ -57,6 +57,7 @@ export interface EmailOptions {
   threadId?: string;
   messageId?: string;
   draft?: boolean;
+  list?: MailingList;
   attachments?: (Pick<Attachment, 'name' | 'mime' | 'size'> & { inline?: boolean; cid?: string })[];
   missingSince?: Date;
   /** false: as mail was stored before heads existed */
@@ -128,6 +129,7 @@ export async function storeEmail(
     size: 1000,
     internalDate: date,
     storageKey,
+    list: options.list ?? null,
     missingSince: options.missingSince ?? null,
     createdAt: date,
   };

@@ -36,6 +36,7 @@ export const EmailQuery = Type.Object({
       description: 'keywords, separated by commas; matches emails that have all of them; ignores case',
     }),
   ),
+  list_id: text('List-Id of a mailing list; ignores case'),
   before: Type.Optional(DateTime('dated before this time, exclusive')),
   after: Type.Optional(DateTime('dated after this time, exclusive')),
   exclude_folder: Type.Optional(
@@ -71,6 +72,7 @@ export function toFilter(query: EmailQuery, folderId?: string): EmailFilter {
     isAnswered: query.is_answered,
     isForwarded: query.is_forwarded,
     keywords: query.keyword === undefined ? undefined : items(query.keyword),
+    listId: query.list_id,
     before: readOptionalDate(query.before),
     after: readOptionalDate(query.after),
     excludeFolders: query.exclude_folder === undefined ? undefined : items(query.exclude_folder),

@@ -14,7 +14,8 @@ type HeadColumn =
   | 'ccAttendees'
   | 'bccAttendees'
   | 'replyToAttendees'
-  | 'hasAttachments';
+  | 'hasAttachments'
+  | 'list';
 
 /** The columns of `emails` that an Email shows. */
 export type EmailRow = Pick<
@@ -119,6 +120,7 @@ function headOf(row: HeadRow) {
     bcc_attendees: row.bccAttendees,
     reply_to_attendees: row.replyToAttendees,
     has_attachments: row.hasAttachments,
+    ...(row.list ? { list: row.list } : {}),
   };
 }
 

@@ -23,6 +23,8 @@ export interface EmailFilter {
   isForwarded?: boolean;
   /** each of these keywords, in any case */
   keywords?: string[];
+  /** List-Id, in any case */
+  listId?: string;
   /** exclusive */
   before?: Date;
   /** exclusive */
@@ -65,7 +67,7 @@ export function pageValues(
   filter: EmailFilter,
   position: EmailPosition | null,
 ): Record<string, unknown> {
-  const { q, subject, from, to, anyEmail, messageId, keywords, ...rest } = filter;
+  const { q, subject, from, to, anyEmail, messageId, keywords, listId, ...rest } = filter;
   const [qPattern, subjectPattern] = [likePattern(withUnicodeDomains(q ?? '')), likePattern(subject ?? '')];
   return {
     ...{ ...rest, accountId, ...(position ? { positionDate: position.date, positionId: position.id } : {}) },
@@ -73,6 +75,7 @@ export function pageValues(
     from: from === undefined ? null : normalAddress(from),
     to: to === undefined ? null : [normalAddress(to)],
     anyEmail: anyEmail?.map(normalAddress),
+    listId: listId?.trim().replace(/^<|>$/g, '').toLowerCase(),
     keywords: keywords?.map((keyword) => keyword.toLowerCase()),
     messageId: messageId === undefined ? null : `<${messageId.trim().replace(/^<|>$/g, '')}>`,
   };
@@ -232,6 +235,7 @@ function rowConditions(filter: EmailFilter, threadIds: SQL): SQL[] {
   }
   if (filter.keywords !== undefined) conditions.push(sql`(e.flags @> ${slot('keywords')}::text[] and e.flags <> '{}')`);
   if (filter.threadId !== undefined) conditions.push(sql`e.thread_id = ${threadIds}`);
+  if (filter.listId !== undefined) conditions.push(sql`(e.list ->> 'id' = ${slot('listId')} and e.list is not null)`);
   if (filter.messageId !== undefined) conditions.push(sql`e.message_id = ${slot('messageId')}`);
   if (filter.excludeFolders !== undefined) conditions.push(sql`not ${isIn(slot('excludeFolders'))}`);
   return conditions;

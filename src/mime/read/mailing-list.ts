@@ -1,0 +1,41 @@
+import type { MailingList } from '../../contract/email.ts';
+import { storable } from './charsets.ts';
+import { decodeHeader, rawValues } from './headers.ts';
+import type { RawHeader } from './raw-header.ts';
+
+const MAX_ID = 255;
+const MAX_URIS = 10;
+const MAX_URI = 2_000;
+
+/** The mailing list of a message: List-Id (RFC 2919), List-Unsubscribe (RFC 2369) and one-click (RFC 8058); null: none. */
+export function readMailingList(headers: readonly RawHeader[]): MailingList | null {
+  const value = (key: string) => withoutComments(rawValues(headers, key)[0] ?? '');
+  const id = listIdOf(value('list-id'));
+  const unsubscribe = urisOf(value('list-unsubscribe'));
+  if (id === null && unsubscribe.length === 0) return null;
+  const isOneClick = /^\s*List-Unsubscribe\s*=\s*One-Click\s*$/i.test(value('list-unsubscribe-post'));
+  const unsubscribe_post = isOneClick && unsubscribe.some((uri) => /^https:/i.test(uri));
+  return { id, unsubscribe, unsubscribe_post };
+}
+
+/** In lower case: ids are case-insensitive (RFC 2919 6). Some programs omit the angle brackets. */
+function listIdOf(value: string): string | null {
+  const bracketed = /<([^<>]*)>[^<>]*$/.exec(value)?.[1] ?? value;
+  const id = decodeHeader(bracketed, null).replace(/\s+/g, '').toLowerCase();
+  const isId = id.length <= MAX_ID && /^[^\s<>@:,;"()]+$/.test(id) && (id.includes('.') || bracketed !== value);
+  return isId ? id : null;
+}
+
+/** The http(s) and mailto URIs in angle brackets, in the order of the sender's preference; white space is ignored (RFC 2369 2). */
+function urisOf(value: string): string[] {
+  return [...value.matchAll(/<([^<>]*)>/g)]
+    .map(([, uri = '']) => storable(uri.replace(/\s+/g, '')))
+    .filter((uri) => uri.length <= MAX_URI && /^(?:https?:\/\/[^/]|mailto:.)/i.test(uri))
+    .slice(0, MAX_URIS);
+}
+
+/** Comments outside of quotes and angle brackets (RFC 5322 3.2.2) are removed. */
+function withoutComments(value: string): string {
+  if (!value.includes('(')) return value;
+  return value.replace(/<[^<>]*>|"(?:[^"\\]|\\.)*"|\([^()]*\)/g, (piece) => (piece.startsWith('(') ? ' ' : piece));
+}
