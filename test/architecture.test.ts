@@ -43,7 +43,7 @@ const TABLE: Record<string, Room> = {
     ours: ['contract', ...LEAVES],
     packages: [
       ...['chardet', 'html-to-text', 'htmlparser2', 'ical.js', 'iconv-lite', 'libmime'],
-      ...['mailparser', 'nodemailer', 'piscina', 'windows-iana'],
+      ...['mailparser', 'nodemailer', 'piscina', 'tldts', 'windows-iana'],
     ],
   },
   db: { ours: ['contract', ...LEAVES], packages: ['drizzle-orm', 'pg', 'pg-protocol'] },

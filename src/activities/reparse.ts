@@ -60,13 +60,13 @@ export function createReparseActivities(deps: ReparseDeps) {
     try {
       const account = await loadSyncSettings(deps.db, accountId);
       if (!account) return { ...step, next: null };
-      const { ownAddresses } = account;
+      const { ownAddresses, authservId } = account;
       while (step.next && performance.now() < until) {
         const { rows, next } = await emailsToReparse(deps.db, accountId, step.next, PAGE);
         for (const row of rows) {
           if (context.cancellationSignal.aborted) await context.cancelled;
-          const outcome = await reparseEmail(deps, { id: accountId, ownAddresses }, row).catch((error: unknown) =>
-            passOver(error, row.id),
+          const outcome = await reparseEmail(deps, { id: accountId, ownAddresses, authservId }, row).catch(
+            (error: unknown) => passOver(error, row.id),
           );
           measured('reparsed', { outcome, count: 1 });
           step.counts[outcome] += 1;

@@ -82,6 +82,12 @@ export const Account = Type.Object(
     created_at: DateTime(),
     last_synced_at: Nullable(DateTime('end of the latest sync pass; null: none has completed')),
     initial_sync: Nullable(InitialSync, 'null: the account was connected without an initial sync'),
+    authserv_id: Type.Optional(
+      Nullable(
+        Type.String({ description: 'authserv-id of the provider (RFC 8601), whose topmost results are believed' }),
+        'null: only results above every Received field are believed',
+      ),
+    ),
     retention_days: Nullable(
       Type.Integer({ description: 'emails with an older `date` are deleted from the store; the mailbox keeps them' }),
       'null: emails are stored as long as they are in the mailbox',

@@ -1,5 +1,5 @@
 import Type from 'typebox';
-import { CursorListOf, DateTime, Nullable } from './common.ts';
+import { CursorListOf, DateTime, Nullable, OneOf } from './common.ts';
 
 /** A person in a From, To, Cc, Bcc or Reply-To header. */
 export const Attendee = Type.Object(
@@ -130,6 +130,33 @@ export const MailingList = Type.Object(
 );
 export type MailingList = Type.Static<typeof MailingList>;
 
+/** RFC 8601 2.7, and `fail` of DMARC with its policy applied. */
+export const AUTHENTICATION_RESULTS = [
+  ...(['pass', 'fail', 'softfail', 'neutral', 'none', 'policy', 'temperror', 'permerror'] as const),
+];
+export type AuthenticationResult = (typeof AUTHENTICATION_RESULTS)[number];
+
+const Checked = (description: string) => Nullable(OneOf(AUTHENTICATION_RESULTS), description);
+export const Authentication = Type.Object(
+  {
+    spf: Checked('SPF of the envelope sender; null: not stated'),
+    dkim: Checked('`pass` when one of the signatures did; null: not stated'),
+    dmarc: Checked('DMARC of the domain of From; null: not stated'),
+    from_aligned: Type.Boolean({
+      description:
+        'the domain of `from_attendee` is authenticated: by DMARC, or where that says neither `pass` nor `fail`, by an SPF ' +
+        'or DKIM that passed for the same organisation',
+    }),
+  },
+  {
+    $id: 'Authentication',
+    description:
+      'how the mail server of the mailbox judged the sender, by the `Authentication-Results` (RFC 8601) that it has written ' +
+      'itself; those of others are not believed',
+  },
+);
+export type Authentication = Type.Static<typeof Authentication>;
+
 export const SentBy = Type.Object(
   {
     api_key_id: Type.String(),
@@ -177,6 +204,9 @@ export const Email = Type.Object(
     ),
     has_attachments: Type.Boolean(),
     list: Type.Optional(MailingList),
+    authentication: Type.Optional(
+      Nullable(Authentication, 'null or omitted: it cannot be known; see `authserv_id` of the account'),
+    ),
     attachments: Type.Array(Attachment),
     folders: Type.Array(Type.String({ description: '`fld_…`' })),
     is_unread: Type.Boolean(),

@@ -139,6 +139,7 @@ const account = (id: string, date: string): Account => ({
   created_at: date,
   last_synced_at: date,
   initial_sync: null,
+  authserv_id: null,
   retention_days: null,
 });
 

@@ -36,6 +36,7 @@ export async function saveProvisionalEmail(
       if (!thread) return false;
       const rows = buildEmail(account, mail, thread, {
         ...{ isDraft: false, bounce: null, complaint: null, draft: null, sentByApi: false, now },
+        authservId: null,
         copyOf: { ...send, bcc: parsed.bcc, awaited: true },
       });
       const isSaved = await saveProvisional(tx, send.id, toEmail(emailRowOf(rows.email), rows.contents, []));

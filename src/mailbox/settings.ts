@@ -1,6 +1,7 @@
 import { eq, sql } from 'drizzle-orm';
 import type { Encryption, ServerSettings } from '../contract/account.ts';
 import type { OAuth2Credentials } from '../contract/oauth.ts';
+import { normalAuthservId } from '../mime/authentication/results.ts';
 import { normalAddress } from '../mail-wire/addresses.ts';
 import type { Queryable } from '../db/driver/client.ts';
 import { type Lease, LeaseLost } from '../db/coordination/lease.ts';
@@ -17,6 +18,8 @@ export interface SyncSettings {
   credentials: Buffer;
   /** lower-cased addresses of the mailbox's owner */
   ownAddresses: string[];
+  /** see authservIdOf */
+  authservId: string | null;
   /** the mailbox's address as From shows it */
   owner: { email: string; display_name?: string };
   connectedAt: Date;
@@ -27,6 +30,15 @@ const settingsOfAccount = statement(
   'settings_of_account',
   (accountId: string) => sql`select * from accounts where id = ${accountId} and removed_at is null`,
 );
+
+/**
+ * The name with which the provider's Authentication-Results begin: the configured one, else Gmail's, which removes foreign
+ * fields with its name; null: unknown.
+ */
+export function authservIdOf(row: Pick<typeof accounts.$inferSelect, 'authservId' | 'imapHost'>): string | null {
+  if (row.authservId !== null) return normalAuthservId(row.authservId);
+  return row.imapHost.toLowerCase() === 'imap.gmail.com' ? 'mx.google.com' : null;
+}
 
 /** Undefined when the account does not exist, or is being removed. */
 export async function loadSyncSettings(db: Queryable, accountId: string): Promise<SyncSettings | undefined> {
@@ -40,6 +52,7 @@ export async function loadSyncSettings(db: Queryable, accountId: string): Promis
     credentials: row.credentials,
     owner: { email: row.userId, ...(row.name === row.userId ? {} : { display_name: row.name }) },
     ownAddresses: [...new Set(own.filter((address) => address.includes('@')))],
+    authservId: authservIdOf(row),
     connectedAt: row.connectedAt,
     initialSync: row.initialSyncStatus ? { days: row.initialSyncDays ?? 30 } : null,
   };

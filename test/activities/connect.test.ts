@@ -100,6 +100,7 @@ describe('a new mailbox', () => {
       status: 'running',
       status_detail: '',
       initial_sync: null,
+      authserv_id: null,
       retention_days: null,
       connection_params: {
         mail: { imap_host: host, imap_port: user.dovecot.imapPort, imap_user: user.user, imap_encryption: 'NONE' },

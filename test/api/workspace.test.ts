@@ -103,6 +103,7 @@ describe('an account', () => {
       created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
       last_synced_at: null,
       initial_sync: null,
+      authserv_id: null,
       retention_days: null,
     });
   });
@@ -119,6 +120,18 @@ describe('an account', () => {
     expect(await patch({ metadata: {} })).toEqual([200, 90]);
     for (const wrong of [0, -1, 3651, 1.5, '30']) expect((await patch({ retention_days: wrong }))[0]).toBe(400);
     expect(await patch({ retention_days: null })).toEqual([200, null]);
+  });
+
+  it('has the name of the server whose results of authentication are believed', async () => {
+    const id = await storeAccount(api.database);
+    const patch = async (authserv_id: unknown) => {
+      const answer = await api.call('PATCH', `/accounts/${id}`, { body: { authserv_id } });
+      return [answer.statusCode, answer.json<Account>().authserv_id];
+    };
+    expect(await patch('mx.Example.test')).toEqual([200, 'mx.Example.test']);
+    for (const wrong of ['', 'a b', 'a;b', 'a"b', '(a)', 'ü', 'a=b', 1, 'x'.repeat(256)])
+      expect((await patch(wrong))[0]).toBe(400);
+    expect(await patch(null)).toEqual([200, null]);
   });
 
   it('replaces its metadata entirely', async () => {

@@ -24,7 +24,7 @@ const RELEASED = {
   '0007_flags_snippets_threads': '1b1209b4cdaae70ba1a70c6e2552c9a5763c7925c798f90f492a397390bdab15',
   '0008_oauth': 'd3835913dc7ec697e143c228196399e3f673e18e092e9fc36154a79f7a2e603a',
   '0009_attempt_counts': '60b1062e90b5d6ab68c1f4ed0a91be4aeb85f339a7905f0692777578e0825c93',
-  '0010_mail_trust_uploads_forwards': '649c6484f0eebe4a7d98214d0620e96c30688a07822b9186495c24184f9dd08a',
+  '0010_mail_trust_uploads_forwards': '48f84ecec449d4f0df80d0eac75976650232f44dc45de2653181cc04442ba220',
 };
 
 let whole: TestDatabase;

@@ -75,6 +75,7 @@ function rowsOf(mail: Mail, ownAddresses: string[]): NewEmailRows {
     bodyPlain: '',
     searchText: ' a mail ',
     searchSubject: ' a mail ',
+    authenticationFields: [],
     bounce: mail.bounce ? { ...bounce, messageId: null } : null,
   };
   const meta = { uid: ++uid, size: 100, internalDate: date, seen: true, flags: [] };
@@ -87,7 +88,7 @@ function rowsOf(mail: Mail, ownAddresses: string[]): NewEmailRows {
       isDraft: mail.draft ?? false,
       bounce: mail.bounce ? { ...bounce, message_id: null, email_id: null, tracking_id: null } : null,
       complaint: null,
-      ...{ copyOf: null, draft: null, sentByApi: false },
+      ...{ copyOf: null, draft: null, sentByApi: false, authservId: null },
       now: new Date(),
     },
   );

@@ -40,10 +40,13 @@ async function rowsOf({ ctx }: Engine, { withXmin = true } = {}) {
   return rows;
 }
 
+const ofAccount = ({ account }: Engine['ctx']) => ({ ...account, authservId: 'mx.example.test' });
+
 async function reparseAll({ ctx }: Engine, parser: Pick<MailParser, 'parse'> = ctx.parser): Promise<string[]> {
   const { rows } = await emailsToReparse(ctx.db, ctx.account.id, { list: 'emails', last: null }, 100);
   const outcomes: string[] = [];
-  for (const row of rows) outcomes.push(`${row.subject}: ${await reparseEmail({ ...ctx, parser }, ctx.account, row)}`);
+  for (const row of rows)
+    outcomes.push(`${row.subject}: ${await reparseEmail({ ...ctx, parser }, ofAccount(ctx), row)}`);
   return outcomes.sort();
 }
 
@@ -144,7 +147,7 @@ describe('parsing stored mail again', () => {
       };
       const { id } = await emailWith(engine, 'files');
       const [row] = await engine.ctx.db.select().from(emails).where(eq(emails.id, id));
-      expect(await reparseEmail({ ...engine.ctx, parser: shorter }, engine.ctx.account, row!)).toBe('incomplete');
+      expect(await reparseEmail({ ...engine.ctx, parser: shorter }, ofAccount(engine.ctx), row!)).toBe('incomplete');
     }
     expect(await emailWith(engine, 'files')).toMatchObject({ reparses: 3 });
     await engine.ctx.db.update(emails).set({ reparses: 0 }).where(eq(emails.accountId, engine.ctx.account.id));
@@ -235,7 +238,7 @@ describe('a mail whose parsing was cut short', () => {
       await storedAgo(age);
       expect([await due(), await accountsWithDueReparses(db, 10)]).toEqual([[id], [account.id]]);
       const [row] = await db.select().from(emails).where(eq(emails.id, id)).orderBy(asc(emails.id));
-      expect(await reparseEmail({ ...engine.ctx, parser: slow }, account, row!)).toBe('incomplete');
+      expect(await reparseEmail({ ...engine.ctx, parser: slow }, ofAccount(engine.ctx), row!)).toBe('incomplete');
     }
     await storedAgo('1 year');
     expect(await due()).toEqual([]);

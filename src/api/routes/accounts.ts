@@ -28,6 +28,13 @@ const UpdateAccount = Type.Object({
   metadata: Type.Optional(
     Type.Record(Type.String(), Type.String(), { maxProperties: 50, description: 'replaces the entire map' }),
   ),
+  authserv_id: Type.Optional(
+    Nullable(
+      Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,254}$' }),
+      'the name with which `Authentication-Results` of the provider begin, as the source of a received email shows it; null: as ' +
+        'at first',
+    ),
+  ),
   retention_days: Type.Optional(
     Nullable(
       Type.Integer({ minimum: 1, maximum: 3650 }),
@@ -159,7 +166,9 @@ export const accountRoutes: Routes = (app, { db, secrets, fetch, commands, admis
         operationId: 'updateAccount',
         summary: 'Update an account',
         description:
-          'Replaces the metadata of the account, or sets how long its mail is stored; an omitted field is unchanged. With ' +
+          'Replaces the metadata of the account, or sets how long its mail is stored and whose judgement of senders is believed; an ' +
+          'omitted field is unchanged. `authserv_id` is for providers that write it into each received mail and remove ' +
+          'foreign ones (RFC 8601 5); it applies to mail that arrives from then on. With ' +
           '`retention_days`, emails with an older `date` are deleted from the store within an hour, without an event, but not ' +
           'in the first 24 hours after they were stored. The mailbox keeps them, and drafts stay. A larger value, or null, ' +
           'does not bring them back.',
@@ -168,11 +177,15 @@ export const accountRoutes: Routes = (app, { db, secrets, fetch, commands, admis
         response: responses('The account', Account, 'not_found'),
       },
     },
-    async ({ params, body: { metadata, retention_days: retentionDays } }) => {
-      if (metadata === undefined && retentionDays === undefined) {
-        throw new ApiError('invalid_parameters', 'metadata or retention_days is required');
+    async ({ params, body: { metadata, retention_days: retentionDays, authserv_id: authservId } }) => {
+      if (metadata === undefined && retentionDays === undefined && authservId === undefined) {
+        throw new ApiError('invalid_parameters', 'metadata, retention_days or authserv_id is required');
       }
-      const change = { ...(metadata && { metadata }), ...(retentionDays === undefined ? {} : { retentionDays }) };
+      const change = {
+        ...(metadata && { metadata }),
+        ...(retentionDays === undefined ? {} : { retentionDays }),
+        ...(authservId === undefined ? {} : { authservId }),
+      };
       return existing(await changeAccount(db, params.id, change), 'account');
     },
   );

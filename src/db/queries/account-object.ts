@@ -22,6 +22,7 @@ export type AccountRow = Pick<
   | 'createdAt'
   | 'lastSyncedAt'
   | 'retentionDays'
+  | 'authservId'
 > &
   InitialSyncRow & {
     /** `failingAppOf`, where it was selected */
@@ -69,6 +70,7 @@ export function toAccount(row: AccountRow): Account {
     created_at: row.createdAt.toISOString(),
     last_synced_at: row.lastSyncedAt?.toISOString() ?? null,
     initial_sync: toInitialSync(row),
+    authserv_id: row.authservId,
     retention_days: row.retentionDays,
   };
 }

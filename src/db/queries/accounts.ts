@@ -57,6 +57,8 @@ export interface AccountChange {
   metadata?: Record<string, string>;
   /** null: mail is stored as long as it is in the mailbox */
   retentionDays?: number | null;
+  /** see src/mime/authentication/judge.ts */
+  authservId?: string | null;
 }
 
 /** Changes an account; undefined when it does not exist. */

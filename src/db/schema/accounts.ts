@@ -40,6 +40,8 @@ export const accounts = pgTable(
     verifiedAt: at('verified_at'),
     /** differences found by verifications so far */
     differencesFound: integer('differences_found').notNull().default(0),
+    /** the provider's name in Authentication-Results, if it is configured; see src/mailbox/settings.ts */
+    authservId: text('authserv_id'),
     /** stored mail that is older is deleted from the store, days; null: none. See src/maintenance/mail-retention.ts */
     retentionDays: smallint('retention_days'),
     initialSyncStatus: text('initial_sync_status'),

@@ -14,6 +14,7 @@ import {
 import type {
   Attachment,
   Attendee,
+  Authentication,
   AutoReply,
   Bounce,
   Calendar,
@@ -109,6 +110,7 @@ export const emails = pgTable(
     autoReply: text('auto_reply').$type<AutoReply>(),
     calendar: jsonb().$type<Calendar>(),
     list: jsonb().$type<MailingList>(),
+    authentication: jsonb().$type<Authentication>(),
     /** parsing was not cut short */
     isComplete: boolean('is_complete').notNull().default(true),
     /** how many times it was reparsed since parsing was cut short; see src/mailbox/reparse/reparses.ts */
@@ -132,6 +134,8 @@ export const emails = pgTable(
     index('emails_starred').on(t.accountId, t.date, t.id).where(sql`flags @> array['\\flagged']`),
     index('emails_flags').using('gin', t.accountId, t.flags).where(sql`flags <> '{}'`),
     index('emails_with_attachments').on(t.accountId, t.date, t.id).where(sql`has_attachments and not is_draft`),
+    // those to distrust; the others are most of the mail
+    index('emails_unaligned').on(t.accountId, t.date, t.id).where(sql`authentication ->> 'from_aligned' = 'false'`),
     index('emails_of_list').on(t.accountId, sql`(list ->> 'id')`, t.date, t.id).where(sql`list is not null`),
     index('emails_thread').on(t.threadId, t.date, t.id),
     index('emails_message_id').on(t.accountId, t.messageId),

@@ -75,7 +75,10 @@ export function commitBatch(
       matches,
     );
     const writes = new Writes();
-    const rows = await buildRows(tx, ctx.account, target.folder, { mails: copies.mails, matches, now, writes });
+    const rows = await buildRows(tx, ctx.account, target.folder, {
+      ...{ mails: copies.mails, matches, authservId: facts.authservId },
+      ...{ now, writes },
+    });
     const located = locate(metas, matches, copies.mails, rows);
     const batch = { metas, rows, located, now, writes };
     const saved = await saveEmails(tx, ctx, target, batch);
@@ -97,9 +100,16 @@ async function buildRows(
   {
     mails,
     matches,
+    authservId,
     now,
     writes,
-  }: { mails: FetchedMail[]; matches: Map<number, ArrivalMatch>; now: Date; writes: Writes },
+  }: {
+    mails: FetchedMail[];
+    matches: Map<number, ArrivalMatch>;
+    authservId: string | null;
+    now: Date;
+    writes: Writes;
+  },
 ): Promise<NewEmailRows[]> {
   const threads = await assignThreads(tx, account, mails.map(threadFactsOf), writes);
   const reports = await linkReports(
@@ -113,7 +123,7 @@ async function buildRows(
     const thread = threads[index] as AssignedThread;
     return buildEmail(account, mail, thread, {
       ...{ isDraft: folder.role === 'DRAFTS', now, ...(reports[index] ?? NO_REPORT) },
-      ...{ copyOf, draft, sentByApi },
+      ...{ copyOf, draft, sentByApi, authservId },
     });
   });
 }

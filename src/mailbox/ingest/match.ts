@@ -7,6 +7,7 @@ import { GATHER_SEARCH_ENTRIES } from '../../db/coordination/search-index.ts';
 import { awaitedDrafts } from '../../outgoing/draft-state.ts';
 import { type SentMail, sendsWith } from '../../outgoing/send-state.ts';
 import type { SyncContext } from '../context.ts';
+import { authservIdOf } from '../settings.ts';
 import type { Selection } from '../selected.ts';
 import type { FolderState } from '../store/folders.ts';
 import { type Candidate, candidatesLike, locatedOf, type MessageIdentity, readCandidates } from '../store/locations.ts';
@@ -173,6 +174,8 @@ export interface MatchFacts {
   sends: SentMail[];
   /** drafts that are being saved with the same Message-IDs */
   drafts: ReservedDraft[];
+  /** the provider's name in Authentication-Results; null: unknown */
+  authservId: string | null;
 }
 
 type MatchTarget = Pick<IngestTarget, 'folder' | 'selection' | 'source'>;
@@ -189,7 +192,9 @@ const matchFacts = statement(
     return sql`
     select ${locatedOf(folder.id, uids, imported)} as located, ${candidatesLike(accountId, metas)} as candidates,
       ${imported || isDrafts ? none : sendsWith(accountId, messageIds)} as sends,
-      ${imported || !isDrafts ? none : awaitedDrafts(accountId, messageIds)} as drafts, ${GATHER_SEARCH_ENTRIES}
+      ${imported || !isDrafts ? none : awaitedDrafts(accountId, messageIds)} as drafts,
+      (select json_build_object('authservId', authserv_id, 'imapHost', imap_host) from accounts where id = ${accountId}) as account,
+      ${GATHER_SEARCH_ENTRIES}
     from folders where id = ${folder.id}
       and coalesce(uid_validity, ${NO_UIDVALIDITY}) in (${NO_UIDVALIDITY}, ${selection.uidValidity})`;
   },
@@ -214,6 +219,7 @@ export async function loadMatchFacts(
     candidates: source === 'initialSync' ? candidates.filter(({ emailId }) => emailId !== null) : candidates,
     sends: row.sends,
     drafts: row.drafts,
+    authservId: authservIdOf(row.account),
   };
 }
 
@@ -222,6 +228,7 @@ interface FactsRow extends Record<string, unknown> {
   candidates: Parameters<typeof readCandidates>[0];
   sends: SentMail[];
   drafts: ReservedDraft[];
+  account: Parameters<typeof authservIdOf>[0];
 }
 
 /** The conditions for matching arrivals, apart from the store. */

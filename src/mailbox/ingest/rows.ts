@@ -2,6 +2,7 @@ import type { Attachment, Bounce, Complaint } from '../../contract/email.ts';
 import { snippetOf } from '../../contract/snippet.ts';
 import { headText } from '../../db/queries/mail/email-object.ts';
 import type { MessageMeta } from '../../imap/fetch.ts';
+import { judgeAuthentication } from '../../mime/authentication/judge.ts';
 import { hasAttachments, type ParsedMail } from '../../mime/parser.ts';
 import { newId } from '../../new-id.ts';
 import type { SentMail } from '../../outgoing/send-state.ts';
@@ -54,6 +55,8 @@ export interface EmailFacts {
   copyOf: SentMail | null;
   /** the draft that an id was reserved for */
   draft: { id: string; trackingId: string | null } | null;
+  /** the name of the mailbox's provider in Authentication-Results; null: unknown */
+  authservId: string | null;
   /** it was sent by this API, and is a copy or was received */
   sentByApi: boolean;
   now: Date;
@@ -100,7 +103,7 @@ function emailRow(
   account: SyncAccount,
   mail: FetchedMail,
   { threadId, subjectKey }: AssignedThread,
-  { copyOf, draft, isDraft, bounce, complaint, sentByApi, now }: EmailFacts,
+  { copyOf, draft, isDraft, bounce, complaint, authservId, sentByApi, now }: EmailFacts,
 ): NewEmailRows['email'] {
   const { parsed, meta, storageKey } = mail;
   return {
@@ -130,6 +133,11 @@ function emailRow(
     autoReply: parsed.autoReply,
     calendar: parsed.calendar,
     list: parsed.list,
+    authentication: judgeAuthentication(
+      parsed.authenticationFields,
+      { address: parsed.from.identifier, isSingle: parsed.hasSingleFrom },
+      authservId,
+    ),
     isComplete: !parsed.isPartial,
     size: meta.size,
     internalDate: meta.internalDate,

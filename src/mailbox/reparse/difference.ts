@@ -13,6 +13,9 @@ import type { SyncAccount } from '../context.ts';
 import { buildEmail, type FetchedMail, type StoredAttachment, threadFactsOf } from '../ingest/rows.ts';
 import type { NewEmailRows } from '../store/emails.ts';
 
+/** The account whose mail is parsed again; `authservId` as in SyncSettings. */
+export type ReparsedAccount = Pick<SyncAccount, 'id' | 'ownAddresses'> & { authservId: string | null };
+
 /** All rows of one stored email. */
 export interface StoredRows {
   email: StoredEmailRow;
@@ -40,7 +43,7 @@ export interface Difference {
  */
 export async function differenceOf(
   db: Queryable,
-  account: Pick<SyncAccount, 'id' | 'ownAddresses'>,
+  account: ReparsedAccount,
   stored: StoredRows,
   { parsed: read, attachments: files }: { parsed: ParsedMail; attachments: StoredAttachment[] },
 ): Promise<Difference> {
@@ -58,6 +61,7 @@ export async function differenceOf(
       isDraft: stored.email.isDraft,
       ...(await reportsOf(db, account.id, stored.email, parsed)),
       ...{ copyOf: null, draft: null, sentByApi: false, now: stored.email.createdAt },
+      authservId: account.authservId,
     },
   );
   const isEcho = rows.email.isEcho === true || (stored.email.isEcho && !isOwn(account, stored.email));
@@ -76,7 +80,7 @@ export function isNone({ email, contents, search, attachments: files }: Differen
   return files === null && [email, contents, search].every((columns) => Object.keys(columns).length === 0);
 }
 
-const isOwn = ({ ownAddresses }: Pick<SyncAccount, 'ownAddresses'>, { fromAttendee }: StoredEmailRow) =>
+const isOwn = ({ ownAddresses }: ReparsedAccount, { fromAttendee }: StoredEmailRow) =>
   ownAddresses.includes(normalAddress(fromAttendee.identifier));
 
 /** As ingest/sent-copies.ts does for messages that this API has sent: all recipients, and no tracking. */
@@ -111,11 +115,17 @@ async function reportsOf(db: Queryable, accountId: string, email: StoredEmailRow
 /** The columns that are read from the message. */
 function readColumns(row: NewEmailRows['email']): Partial<StoredEmailRow> {
   const { date, messageId, subject, fromAttendee, toAttendees, ccAttendees, bccAttendees, replyToAttendees } = row;
-  const { hasAttachments, bounce, complaint, autoReply, calendar, list, isComplete, subjectKey } = row;
+  const { hasAttachments, bounce, complaint, autoReply, calendar, list, authentication, isComplete, subjectKey } = row;
   return {
     ...{ date, subject, fromAttendee, toAttendees, ccAttendees, bccAttendees, replyToAttendees, hasAttachments },
     ...{ messageId: messageId ?? null, bounce: bounce ?? null, complaint: complaint ?? null },
-    ...{ autoReply: autoReply ?? null, calendar: calendar ?? null, list: list ?? null, isComplete: isComplete ?? true },
+    ...{
+      autoReply: autoReply ?? null,
+      calendar: calendar ?? null,
+      list: list ?? null,
+      authentication: authentication ?? null,
+    },
+    isComplete: isComplete ?? true,
     subjectKey: subjectKey ?? null,
   };
 }

@@ -11,11 +11,10 @@ import { isLost } from '../../storage/encrypted.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { inTempFolder } from '../../runtime/temp-dir.ts';
 import { recordCompletion } from '../change-emails.ts';
-import type { SyncAccount } from '../context.ts';
 import { STREAM_FROM_BYTES } from '../ingest/fetch.ts';
 import { removeTempDir } from '../ingest/store-attachments.ts';
 import { deleteUnreferenced } from '../unsaved-files.ts';
-import { differenceOf, isNone } from './difference.ts';
+import { differenceOf, isNone, type ReparsedAccount } from './difference.ts';
 import { matchFiles } from './files.ts';
 import { loadRows, lockRows, saveDifference } from './rows.ts';
 
@@ -40,7 +39,7 @@ const PATIENCE = 5;
  */
 export async function reparseEmail(
   deps: ReparseDeps,
-  account: Pick<SyncAccount, 'id' | 'ownAddresses'>,
+  account: ReparsedAccount,
   email: StoredEmailRow,
 ): Promise<ReparseOutcome> {
   const parsed = await parseStored(deps, email);
@@ -84,7 +83,7 @@ async function parseStored(
 /** True: something of the email has changed. A result that was cut short changes nothing where it would remove content. */
 async function saveReading(
   deps: ReparseDeps,
-  account: Pick<SyncAccount, 'id' | 'ownAddresses'>,
+  account: ReparsedAccount,
   email: StoredEmailRow,
   parsed: ParsedMail,
 ): Promise<boolean> {

@@ -125,12 +125,19 @@ export function emailRowOf(email: NewEmailRow): EmailRow & { isDraft: boolean } 
     isEcho: email.isEcho ?? false,
     sentBy: email.sentBy ?? null,
     trackingId: email.trackingId ?? null,
-    bounce: email.bounce ?? null,
-    complaint: email.complaint ?? null,
-    autoReply: email.autoReply ?? null,
-    calendar: email.calendar ?? null,
-    list: email.list ?? null,
+    ...readingsOf(email),
     isComplete: email.isComplete ?? true,
+  };
+}
+
+function readingsOf({ bounce, complaint, autoReply, calendar, list, authentication }: NewEmailRow) {
+  return {
+    bounce: bounce ?? null,
+    complaint: complaint ?? null,
+    autoReply: autoReply ?? null,
+    calendar: calendar ?? null,
+    list: list ?? null,
+    authentication: authentication ?? null,
   };
 }
 

@@ -1,4 +1,5 @@
 import type { Attendee, AutoReply, Calendar, Header, MailingList } from '../../contract/email.ts';
+import type { AuthenticationField } from '../authentication/results.ts';
 import type { BounceReport } from '../bounces.ts';
 import type { ComplaintReport } from '../complaints.ts';
 
@@ -33,6 +34,10 @@ export interface ParsedMail {
   autoReply: AutoReply | null;
   /** the author's text, without quotes and signature; null when unknown */
   bodyNew: string | null;
+  /** by whomever; see src/mime/authentication/judge.ts */
+  authenticationFields: AuthenticationField[];
+  /** From has one address, in one field */
+  hasSingleFrom: boolean;
   /** set when the mail came over a mailing list */
   list: MailingList | null;
   /** the event of an invitation */

@@ -1,4 +1,5 @@
 import { normalise } from '../../contract/search-text.ts';
+import { readAuthenticationFields } from '../authentication/results.ts';
 import { readBounce } from '../bounces.ts';
 import { readComplaint } from '../complaints.ts';
 import { readMessageId, readMessageIds } from '../message-ids.ts';
@@ -82,6 +83,8 @@ function readHeaders({ headers, addresses, charset: hint }: ReadParts) {
     references: readMessageIds(all('references').join(' ')),
     baseSubject: base,
     isReplySubject: isReply,
+    authenticationFields: readAuthenticationFields(headers),
+    hasSingleFrom: all('from').length === 1 && readAddresses(addresses, 'from').length === 1,
     list: readMailingList(headers),
     autoSubmitted: isAutoSubmitted(value),
     autoReply: isAutoReply(value) ? ('auto_reply' as const) : null,
@@ -176,6 +179,8 @@ export function minimalMail(source: Buffer | { path: string }): ParsedMail {
     bounce: null,
     complaint: null,
     autoReply: null,
+    authenticationFields: [],
+    hasSingleFrom: false,
     list: null,
     bodyNew: null,
     calendar: null,

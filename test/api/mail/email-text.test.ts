@@ -76,6 +76,10 @@ const MAILS: Record<string, { options: EmailOptions; columns?: Columns }> = {
     options: {},
     columns: { list: { id: ODD_TEXT, unsubscribe: ['https://x.test/"', ODD_TEXT], unsubscribe_post: true } },
   },
+  'of a known sender': {
+    options: {},
+    columns: { authentication: { spf: 'pass', dkim: 'pass', dmarc: null, from_aligned: true } },
+  },
   starred: { options: {}, columns: { flags: ['\\flagged'] } },
   'answered, with keywords': { options: {}, columns: { flags: ['"a\\', '$forwarded', '\\answered', '{,}'] } },
   'with a bounce and flags': { options: {}, columns: { autoReply: 'auto_reply', flags: ['$x', '\\flagged'] } },

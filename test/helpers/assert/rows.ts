@@ -1,4 +1,4 @@
-import type { Attachment, Attendee, MailingList } from '../../../src/contract/email.ts';
+import type { Attachment, Attendee, Authentication, MailingList } from '../../../src/contract/email.ts';
 import type { FolderRole } from '../../../src/contract/folder.ts';
 import { normalise } from '../../../src/contract/search-text.ts';
 import type { Database } from '../../../src/db/driver/client.ts';
@@ -58,6 +58,7 @@ export interface EmailOptions {
   messageId?: string;
   draft?: boolean;
   list?: MailingList;
+  authentication?: Authentication;
   attachments?: (Pick<Attachment, 'name' | 'mime' | 'size'> & { inline?: boolean; cid?: string })[];
   missingSince?: Date;
   /** false: as mail was stored before heads existed */
@@ -130,6 +131,7 @@ export async function storeEmail(
     internalDate: date,
     storageKey,
     list: options.list ?? null,
+    authentication: options.authentication ?? null,
     missingSince: options.missingSince ?? null,
     createdAt: date,
   };

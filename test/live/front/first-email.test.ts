@@ -40,6 +40,7 @@ test('connecting returns the account and emits account.add with the given state'
     is_locked: false,
     metadata: {},
     initial_sync: null,
+    authserv_id: null,
     retention_days: null,
     connection_params: {
       mail: {
@@ -84,6 +85,7 @@ test('a mail appended right after connecting is reported once, and the event equ
     origin: 'external',
     tracking_id: null,
     has_attachments: false,
+    authentication: null,
     folders: [(await api.folder(bea.account.id, 'INBOX')).id],
   });
   expect(await api.email(bea.account.id, email.id)).toEqual(email);

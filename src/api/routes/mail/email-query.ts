@@ -1,7 +1,7 @@
 import Type from 'typebox';
-import { Email } from '../../../contract/email.ts';
+import { AUTHENTICATION_RESULTS, Email } from '../../../contract/email.ts';
 import { ApiError } from '../../../contract/errors.ts';
-import { Cursor, DateTime, Limit } from '../../../contract/common.ts';
+import { Cursor, DateTime, Limit, OneOf } from '../../../contract/common.ts';
 import type { EmailFilter } from '../../../db/queries/mail/email-page.ts';
 import { readOptionalDate } from '../../http/dates.ts';
 
@@ -35,6 +35,10 @@ export const EmailQuery = Type.Object({
       maxLength: 2048,
       description: 'keywords, separated by commas; matches emails that have all of them; ignores case',
     }),
+  ),
+  dmarc: Type.Optional(OneOf(AUTHENTICATION_RESULTS, { description: 'this result of `authentication`' })),
+  from_aligned: Type.Optional(
+    Type.Boolean({ description: 'emails whose `authentication` says so; neither has those where it is unknown' }),
   ),
   list_id: text('List-Id of a mailing list; ignores case'),
   before: Type.Optional(DateTime('dated before this time, exclusive')),
@@ -72,6 +76,8 @@ export function toFilter(query: EmailQuery, folderId?: string): EmailFilter {
     isAnswered: query.is_answered,
     isForwarded: query.is_forwarded,
     keywords: query.keyword === undefined ? undefined : items(query.keyword),
+    dmarc: query.dmarc,
+    fromAligned: query.from_aligned,
     listId: query.list_id,
     before: readOptionalDate(query.before),
     after: readOptionalDate(query.after),

@@ -15,7 +15,8 @@ type HeadColumn =
   | 'bccAttendees'
   | 'replyToAttendees'
   | 'hasAttachments'
-  | 'list';
+  | 'list'
+  | 'authentication';
 
 /** The columns of `emails` that an Email shows. */
 export type EmailRow = Pick<
@@ -121,6 +122,7 @@ function headOf(row: HeadRow) {
     reply_to_attendees: row.replyToAttendees,
     has_attachments: row.hasAttachments,
     ...(row.list ? { list: row.list } : {}),
+    authentication: row.authentication ?? null,
   };
 }
 

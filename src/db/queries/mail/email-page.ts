@@ -23,6 +23,8 @@ export interface EmailFilter {
   isForwarded?: boolean;
   /** each of these keywords, in any case */
   keywords?: string[];
+  dmarc?: string;
+  fromAligned?: boolean;
   /** List-Id, in any case */
   listId?: string;
   /** exclusive */
@@ -55,9 +57,12 @@ export function shapeOf({
   isStarred,
   isAnswered,
   isForwarded,
+  fromAligned,
   ...filter
 }: EmailFilter): string {
-  const booleans = [isUnread, hasAttachment, isStarred, isAnswered, isForwarded].map((value) => value ?? null);
+  const booleans = [isUnread, hasAttachment, isStarred, isAnswered, isForwarded, fromAligned].map(
+    (value) => value ?? null,
+  );
   return JSON.stringify([...booleans, ...Object.keys(searched(filter)).sort()]);
 }
 
@@ -235,9 +240,19 @@ function rowConditions(filter: EmailFilter, threadIds: SQL): SQL[] {
   }
   if (filter.keywords !== undefined) conditions.push(sql`(e.flags @> ${slot('keywords')}::text[] and e.flags <> '{}')`);
   if (filter.threadId !== undefined) conditions.push(sql`e.thread_id = ${threadIds}`);
-  if (filter.listId !== undefined) conditions.push(sql`(e.list ->> 'id' = ${slot('listId')} and e.list is not null)`);
   if (filter.messageId !== undefined) conditions.push(sql`e.message_id = ${slot('messageId')}`);
   if (filter.excludeFolders !== undefined) conditions.push(sql`not ${isIn(slot('excludeFolders'))}`);
+  return [...conditions, ...trustConditions(filter)];
+}
+
+/** The conditions on what a mail says of its list and its sender. */
+function trustConditions(filter: EmailFilter): SQL[] {
+  const conditions: SQL[] = [];
+  if (filter.dmarc !== undefined) conditions.push(sql`e.authentication ->> 'dmarc' = ${slot('dmarc')}`);
+  if (filter.fromAligned !== undefined) {
+    conditions.push(sql`e.authentication ->> 'from_aligned' = ${sql.raw(filter.fromAligned ? `'true'` : `'false'`)}`);
+  }
+  if (filter.listId !== undefined) conditions.push(sql`(e.list ->> 'id' = ${slot('listId')} and e.list is not null)`);
   return conditions;
 }
 

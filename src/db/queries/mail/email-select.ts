@@ -66,6 +66,7 @@ const COLUMNS_OF_FRAME = `json_build_object('id', e.id, 'accountId', e.account_i
   'messageId', e.message_id, 'milliseconds', date_part('epoch', e.date) * 1000, 'subject', e.subject,
   'fromAttendee', e.from_attendee, 'toAttendees', e.to_attendees, 'ccAttendees', e.cc_attendees,
   'bccAttendees', e.bcc_attendees, 'replyToAttendees', e.reply_to_attendees, 'hasAttachments', e.has_attachments, 'list', e.list,
+  'authentication', e.authentication,
   'isUnread', e.is_unread, 'flags', e.flags, 'draftId', e.draft_id, 'origin', e.origin, 'isEcho', e.is_echo, 'sentBy', e.sent_by,
   'trackingId', e.tracking_id, 'bounce', e.bounce, 'complaint', e.complaint, 'autoReply', e.auto_reply,
   'calendar', e.calendar, 'isComplete', e.is_complete,
