@@ -1,7 +1,10 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { AuthIntent } from '../../contract/account.ts';
 import { ApiError } from '../../contract/errors.ts';
+import { isId } from '../../contract/ids.ts';
 import type { Caller } from '../../db/access/api-keys.ts';
+import type { Queryable } from '../../db/driver/client.ts';
+import { knownAccountIds } from '../../db/queries/accounts.ts';
 
 /*
  * Access of limited keys: to reading, or to some accounts. This file decides before a route runs; only routes with the
@@ -66,6 +69,28 @@ export function seesAccount({ accountIds }: Caller, accountId: string): boolean 
 export function visibleAccounts({ accountIds }: Caller, asked: string | undefined): readonly string[] | undefined {
   if (asked === undefined) return accountIds ?? undefined;
   return accountIds === null || accountIds.includes(asked) ? [asked] : [];
+}
+
+/**
+ * Accounts of a list over several: those that it asks for, or all that the caller sees (null: all). One that the caller does
+ * not see is not distinguished from one that does not exist.
+ * @throws ApiError `invalid_parameters`
+ */
+export async function askedAccounts(
+  { accountIds }: Caller,
+  asked: readonly string[] | undefined,
+  db: Queryable,
+): Promise<readonly string[] | null> {
+  if (asked === undefined) return accountIds;
+  const known = await knownAccountIds(
+    db,
+    asked.filter((id) => isId('account', id)),
+  );
+  const unknown = asked.findIndex((id) => !known.has(id) || (accountIds !== null && !accountIds.includes(id)));
+  if (unknown >= 0 || asked.length === 0) {
+    throw new ApiError('invalid_parameters', `account_ids.${Math.max(0, unknown)} is not the id of an account`);
+  }
+  return [...new Set(asked)];
 }
 
 /** The resource, or undefined when the caller does not see its account. */

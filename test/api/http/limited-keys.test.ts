@@ -90,6 +90,18 @@ async function expectNothing(route: Route, theirs: string, unknown: string): Pro
   expect(bodyWithoutRequest(found)).toEqual(bodyWithoutRequest(missing));
 }
 
+/** Checks that `account_ids` can name no other account, as if it did not exist. */
+async function expectNoOtherAccount(path: string): Promise<void> {
+  expect((await call('GET', `${path}?account_ids=${ids().own}`)).statusCode).toBe(200);
+  for (const id of [ids().other, newId('account'), '']) {
+    const answer = await call('GET', `${path}?account_ids=${id ? `${ids().own},${id}` : ','}`);
+    expect([...outcome(answer), answer.json().detail]).toEqual([
+      ...[400, 'errors/invalid_parameters'],
+      `account_ids.${id ? 1 : 0} is not the id of an account`,
+    ]);
+  }
+}
+
 /** Expected access of a key of some accounts to every route whose path names no account. */
 const DECISIONS: Record<string, 'forbidden' | ((route: Route) => Promise<void>)> = {
   'POST /auth/intent': async ({ method, path }) => {
@@ -105,6 +117,16 @@ const DECISIONS: Record<string, 'forbidden' | ((route: Route) => Promise<void>)>
   'GET /accounts': async ({ path }) => {
     expect(await idsIn(path)).toEqual([ids().own]);
     expect(await idsIn(`${path}?search=${ids().other}`)).toEqual([]);
+  },
+  'GET /emails': async ({ path }) => {
+    const { data } = (await call('GET', `${path}?limit=250`)).json<Data>();
+    expect(new Set(data.map(({ account_id: id }) => id))).toEqual(new Set([ids().own]));
+    await expectNoOtherAccount(path);
+  },
+  'GET /threads': async ({ path }) => {
+    const { data } = (await call('GET', `${path}?limit=250`)).json<Data>();
+    expect(new Set(data.map(({ account_id: id }) => id))).toEqual(new Set([ids().own]));
+    await expectNoOtherAccount(path);
   },
   'GET /webhooks/conversations': async ({ path }) => {
     const { mine, theirs } = ids();

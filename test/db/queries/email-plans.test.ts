@@ -9,6 +9,7 @@ import { refreshPlannerStatistics } from '../../../src/maintenance/planner-stati
 import { sentWith, unlinkedBounces } from '../../../src/mailbox/bounces.ts';
 import { currentContacts } from '../../../src/mailbox/contacts.ts';
 import { type TestDatabase, testDatabase } from '../../helpers/servers/postgres.ts';
+import { fillAccount } from '../../helpers/assert/many-emails.ts';
 import { storeEmail, storeFolder } from '../../helpers/assert/rows.ts';
 import { storeAccount } from '../../helpers/product/stored-account.ts';
 import { waitFor } from '../../helpers/assert/wait.ts';
@@ -48,7 +49,7 @@ beforeAll(async () => {
     [account, inbox],
     [other, theirs],
   ] as const)
-    await fill(owner, folder);
+    await fillAccount(test.database, { owner, folder, emails: EMAILS });
   rare = (
     await storeEmail(test.database, account, {
       folders: [inbox],
@@ -66,35 +67,6 @@ beforeAll(async () => {
   all = rows;
 }, 120_000);
 afterAll(() => test.drop());
-
-/**
- * One email a minute, each different. Words: `common` in each, `tenth` in one of ten, `hundredth` in one of a hundred,
- * `early` in those of the first half.
- */
-async function fill(owner: string, folder: string): Promise<void> {
-  const numbers = sql.raw(`generate_series(1, ${EMAILS}) n`);
-  const id = sql`${`email_${owner.slice(-8)}`} || lpad(n::text, 18, '0')`;
-  const date = sql`timestamptz '2025-01-01' + n * interval '1 minute'`;
-  const { db } = test.database;
-  await db.execute(sql`
-    insert into emails (id, account_id, thread_id, date, message_id, subject, from_attendee, to_attendees, cc_attendees,
-      bcc_attendees, reply_to_attendees, has_attachments, is_unread, size, internal_date, storage_key, created_at)
-    select ${id}, ${owner}, 'thr_' || n, ${date}, '<' || n || '@x>', 'Subject ' || n, '{}', '[]', '[]', '[]', '[]',
-      n % 50 = 0, n % 20 = 0, 1000, ${date}, 'k', ${date} from ${numbers}`);
-  await db.execute(sql`
-    insert into email_search (email_id, account_id, date, text, subject, from_address, to_addresses)
-    select ${id}, ${owner}, ${date},
-      ' subject ' || n || ' common ' || case when n % 10 = 0 then 'tenth ' else '' end
-        || case when n % 100 = 0 then 'hundredth ' else '' end || case when n < ${EMAILS / 2} then 'early ' else '' end
-        || md5(n::text) || ' ' || md5('a' || n) || ' ',
-      ' subject ' || n || ' ', 'p' || n % 500 || '@example.test', array['owner@example.test'] from ${numbers}`);
-  await db.execute(sql`
-    insert into email_contents (email_id, account_id, body, body_plain, headers, attachments)
-    select ${id}, ${owner}, '"b"', '"p"', '[]', '[]' from ${numbers}`);
-  await db.execute(sql`
-    insert into locations (folder_id, uid, account_id, email_id, date, seen, identity, weak_identity)
-    select ${folder}, n, ${owner}, ${id}, ${date}, true, n::text, n::text from ${numbers}`);
-}
 
 /** 20,000 accounts of one email. */
 async function fillSmallAccounts(): Promise<void> {

@@ -26,6 +26,7 @@ const PAGES = [
   'reply.md',
   'forward.md',
   'draft.md',
+  'inbox.md',
   'file.md',
   'track.md',
   'bounce.md',
@@ -61,6 +62,7 @@ interface Reader {
 const BEFORE: Record<string, (reader: Reader) => Promise<unknown>> = {
   'reply.md': ({ owner, ada }) => receive(owner, ada),
   'forward.md': ({ owner, ada }) => receive(owner, ada),
+  'inbox.md': ({ owner, ada }) => receive(owner, ada),
   'file.md': ({ owner, ada }) => receive(owner, ada),
   'not-notified.md': async ({ owner, ada }) => {
     await receive(owner, ada);

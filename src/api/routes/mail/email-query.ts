@@ -62,8 +62,17 @@ export const EmailQuery = Type.Object({
 });
 export type EmailQuery = Type.Static<typeof EmailQuery>;
 
+/** The accounts of a list over several. */
+export const AccountIds = Type.Optional(
+  Type.String({
+    maxLength: 8192,
+    description:
+      'ids of accounts, `acc_…`, separated by commas; without it the list has all accounts that the key can access',
+  }),
+);
+
 /** Converts the query to the filter of the database query. */
-export function toFilter(query: EmailQuery, folderId?: string): EmailFilter {
+export function toFilter(query: Partial<EmailQuery>, folderId?: string): EmailFilter {
   const given = {
     q: query.q,
     from: query.from,

@@ -3,11 +3,20 @@ import Type from 'typebox';
 import { Email, EmailList } from '../../../contract/email.ts';
 import { Keyword } from '../../../contract/flags.ts';
 import { EmailDeleted } from '../../../contract/sending.ts';
-import { getEmail, getEmailSource, listEmails } from '../../../db/queries/mail/emails.ts';
+import {
+  type EmailListing,
+  type EmailPageOptions,
+  getEmail,
+  getEmailSource,
+  listEmails,
+  listEmailsOfAccounts,
+} from '../../../db/queries/mail/emails.ts';
 import { folderExists } from '../../../db/queries/folders.ts';
 import { jsonWithItems } from '../../../db/driver/json-text.ts';
 import type { EmailUpdate } from '../../../workflows/change-mailbox.ts';
-import { EmailQuery, fieldsOf, MetaOnly, toFilter } from './email-query.ts';
+import { askedAccounts } from '../../http/access.ts';
+import type { ListIdentity } from '../../http/cursor.ts';
+import { AccountIds, EmailQuery, fieldsOf, items, MetaOnly, toFilter } from './email-query.ts';
 import {
   AccountParams,
   responses,
@@ -25,7 +34,7 @@ const FolderParams = Type.Object({ account_id: Id('account'), folder_id: Id('fol
 
 /** Routes that read emails; reading never sets `\Seen`. */
 export const emailRoutes: Routes = (app, deps) => {
-  const { pool, storage } = deps;
+  const { db, pool, storage } = deps;
 
   app.get(
     '/:account_id/emails',
@@ -41,6 +50,29 @@ export const emailRoutes: Routes = (app, deps) => {
       },
     },
     ({ params, query }, reply) => sendList(deps, reply, params, query),
+  );
+
+  app.get(
+    '/emails',
+    {
+      config: { reach: 'within' },
+      schema: {
+        tags: ['Emails'],
+        operationId: 'listEmailsOfAccounts',
+        summary: 'List emails of several accounts',
+        description:
+          'Returns emails of several accounts in one order, with the filters of the list of one account, without drafts.',
+        querystring: Type.Object({ account_ids: AccountIds, ...EmailQuery.properties }),
+        response: responses('Emails, newest first', EmailList),
+      },
+    },
+    async ({ query: { account_ids, ...query }, caller }, reply) => {
+      const accountIds = await askedAccounts(caller, account_ids === undefined ? undefined : items(account_ids), db);
+      const list = { name: 'Emails of accounts', accountId: account_ids ?? '', query };
+      return sendPage(deps, reply, { list, query }, (page) =>
+        listEmailsOfAccounts(pool, accountIds, toFilter(query), page),
+      );
+    },
   );
 
   app.get(
@@ -102,17 +134,26 @@ export const emailRoutes: Routes = (app, deps) => {
   );
 };
 
-async function sendList(
-  { pool, cursors }: RouteDeps,
+function sendList(
+  deps: RouteDeps,
   reply: FastifyReply,
   { account_id: accountId, folder_id: folderId }: { account_id: string; folder_id?: string },
   query: EmailQuery,
 ): Promise<FastifyReply> {
   const list = { name: `Emails ${folderId ?? ''}`, accountId, query };
-  const position = cursors.read(list, query.cursor);
-  const filter = toFilter(query, folderId);
-  const { meta_only: metaOnly, limit } = query;
-  const page = await listEmails(pool, accountId, filter, { metaOnly, fields: fieldsOf(query), limit, position });
+  return sendPage(deps, reply, { list, query }, (page) =>
+    listEmails(deps.pool, accountId, toFilter(query, folderId), page),
+  );
+}
+
+async function sendPage(
+  { cursors }: RouteDeps,
+  reply: FastifyReply,
+  { list, query }: { list: ListIdentity; query: EmailQuery },
+  read: (page: EmailPageOptions) => Promise<EmailListing>,
+): Promise<FastifyReply> {
+  const { meta_only: metaOnly, limit, cursor } = query;
+  const page = await read({ metaOnly, fields: fieldsOf(query), limit, position: cursors.read(list, cursor) });
   return sendJson(
     reply,
     jsonWithItems<EmailList, 'data'>(

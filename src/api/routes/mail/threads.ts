@@ -4,16 +4,28 @@ import { Cursor, DateTime, Limit, MAX_LIMIT } from '../../../contract/common.ts'
 import { Thread } from '../../../contract/email.ts';
 import { ThreadList } from '../../../contract/thread.ts';
 import { jsonWithItems } from '../../../db/driver/json-text.ts';
-import { listThreads } from '../../../db/queries/mail/thread-list.ts';
+import {
+  listThreads,
+  listThreadsOfAccounts,
+  type ThreadFilter,
+  type ThreadListing,
+  type ThreadPage,
+} from '../../../db/queries/mail/thread-list.ts';
 import { getThread } from '../../../db/queries/mail/threads.ts';
+import { askedAccounts } from '../../http/access.ts';
+import type { ListIdentity } from '../../http/cursor.ts';
 import { readOptionalDate } from '../../http/dates.ts';
-import { MetaOnly } from './email-query.ts';
+import { AccountIds, EmailQuery, items, MetaOnly, toFilter } from './email-query.ts';
 import { EmailParams } from './emails.ts';
 import { AccountParams, responses, existing, Id, type RouteDeps, type Routes, sendJson } from '../route.ts';
 
 const ThreadQuery = Type.Object({ meta_only: MetaOnly, limit: Limit(MAX_LIMIT), cursor: Type.Optional(Cursor) });
 
+const { q, from, to, any_email, subject, is_answered, is_forwarded, keyword, exclude_folder, message_id } =
+  EmailQuery.properties;
 const ThreadsQuery = Type.Object({
+  ...{ q, from, to, any_email, subject, is_answered, is_forwarded, keyword, exclude_folder, message_id },
+  folder_id: Type.Optional(Type.String({ maxLength: 256, description: '`fld_…`: emails in this folder' })),
   is_unread: Type.Optional(Type.Boolean({ description: 'threads with or without an unread email' })),
   is_starred: Type.Optional(Type.Boolean({ description: 'threads with or without a starred email' })),
   has_attachment: Type.Optional(Type.Boolean({ description: 'threads with or without attachments' })),
@@ -22,6 +34,7 @@ const ThreadsQuery = Type.Object({
   limit: Limit(),
   cursor: Type.Optional(Cursor),
 });
+type ThreadsQuery = Type.Static<typeof ThreadsQuery>;
 
 /** Routes that list threads and read one, by its id or by the id of one of its emails. */
 export const threadRoutes: Routes = (app, deps) => {
@@ -40,21 +53,40 @@ export const threadRoutes: Routes = (app, deps) => {
         tags: ['Emails'],
         operationId: 'listThreads',
         summary: 'List threads',
-        description: 'Returns the conversations of the mailbox, without drafts.',
+        description:
+          'Returns the conversations of the mailbox, without drafts: those with an email that passes `q`, `from`, `to`, ' +
+          '`any_email`, `subject`, `is_answered`, `is_forwarded`, `keyword`, `folder_id`, `exclude_folder` and `message_id`, ' +
+          'all of which are about one email; the other filters are about the conversation.',
         params: AccountParams,
         querystring: ThreadsQuery,
         response: responses('Threads, the one with the latest email first', ThreadList, 'not_found'),
       },
     },
-    async ({ params: { account_id: accountId }, query }) => {
-      const list = { name: 'Threads', accountId, query };
-      const position = deps.cursors.read(list, query.cursor);
-      const filter = {
-        ...{ isUnread: query.is_unread, isStarred: query.is_starred, hasAttachment: query.has_attachment },
-        ...{ before: readOptionalDate(query.before), after: readOptionalDate(query.after) },
-      };
-      const { data, next } = await listThreads(deps.db, accountId, { filter, limit: query.limit, position });
-      return { object: 'Threads' as const, data, has_more: next !== null, cursor: deps.cursors.write(list, next) };
+    ({ params: { account_id: accountId }, query }) =>
+      listOf(deps, { name: 'Threads', accountId, query }, query, (page) => listThreads(deps.pool, accountId, page)),
+  );
+
+  app.get(
+    '/threads',
+    {
+      config: { reach: 'within' },
+      schema: {
+        tags: ['Emails'],
+        operationId: 'listThreadsOfAccounts',
+        summary: 'List threads of several accounts',
+        description:
+          'Returns the conversations of several mailboxes in one order, with the filters of the list of one account, ' +
+          'without drafts.',
+        querystring: Type.Object({ account_ids: AccountIds, ...ThreadsQuery.properties }),
+        response: responses('Threads, the one with the latest email first', ThreadList),
+      },
+    },
+    async ({ query: { account_ids, ...query }, caller }) => {
+      const asked = account_ids === undefined ? undefined : items(account_ids);
+      const accountIds = await askedAccounts(caller, asked, deps.db);
+      return listOf(deps, { name: 'Threads of accounts', accountId: account_ids ?? '', query }, query, (page) =>
+        listThreadsOfAccounts(deps.pool, accountIds, page),
+      );
     },
   );
 
@@ -77,6 +109,34 @@ export const threadRoutes: Routes = (app, deps) => {
     ({ params, query }, reply) => sendThread(deps, reply, params, query),
   );
 };
+
+async function listOf(
+  { cursors }: RouteDeps,
+  list: ListIdentity,
+  query: ThreadsQuery,
+  read: (page: ThreadPage) => Promise<ThreadListing>,
+): Promise<ThreadList> {
+  const position = cursors.read(list, query.cursor);
+  const { data, next } = await read({ filter: filterOf(query), limit: query.limit, position });
+  return { object: 'Threads', data, has_more: next !== null, cursor: cursors.write(list, next) };
+}
+
+function filterOf({
+  is_unread,
+  is_starred,
+  has_attachment,
+  before,
+  after,
+  folder_id,
+  ...ofEmails
+}: ThreadsQuery): ThreadFilter {
+  const emails = toFilter(ofEmails, folder_id);
+  return {
+    ...{ isUnread: is_unread, isStarred: is_starred, hasAttachment: has_attachment },
+    ...{ before: readOptionalDate(before), after: readOptionalDate(after) },
+    ...(Object.keys(emails).length > 0 ? { emails } : {}),
+  };
+}
 
 async function sendThread(
   { pool, cursors }: RouteDeps,

@@ -3,6 +3,7 @@ import { normalAddress, withUnicodeDomains } from '../../../mail-wire/addresses.
 import { ANSWERED, FORWARDED, STARRED } from '../../../contract/flags.ts';
 import { likePattern } from '../../../contract/search-text.ts';
 import { slot } from '../../driver/statement.ts';
+import { type PagedList, searchedText, searchPage, textConditions } from './email-search.ts';
 import { storedIdsOf, threadOf } from './merging-threads.ts';
 
 /** Filters of a list of emails, combined with AND. */
@@ -87,7 +88,7 @@ export function pageValues(
 }
 
 /** Removes the conditions that match everything: text without a visible character, no folder to exclude, no keyword. */
-function searched(filter: EmailFilter): EmailFilter {
+export function searched(filter: EmailFilter): EmailFilter {
   const { q, subject, excludeFolders, keywords, ...rest } = filter;
   return {
     ...rest,
@@ -98,28 +99,23 @@ function searched(filter: EmailFilter): EmailFilter {
   };
 }
 
-/** The pieces of a statement for a page. */
-interface PagedList {
-  /** the newest `count` that meet further conditions, in order and each once; with further columns if given */
-  page(more: (SQL | undefined)[], count: SQL, columns?: SQL): SQL;
-  /** all that meet further conditions, in no order */
-  candidates(more: (SQL | undefined)[]): SQL;
-  after: SQL | undefined;
-  key: SQL;
-  /** selects about how many emails are in the list, without the filters */
-  size: SQL;
-}
-
 /**
  * A statement that selects `id, date` of the newest `rows` emails that pass a filter of this shape and come after the
  * position, if any, each once and in order; with slots for `pageValues`. `rows` is a number as SQL.
  */
 export function emailPage(given: EmailFilter, isAfterPosition: boolean, rows: SQL): SQL {
   const filter = searched(given);
-  const { source, date, id, conditions, isOfThread } = driver(filter);
+  const list = pagedList(filter, slot('accountId'), isAfterPosition);
+  const text = textConditions(filter);
+  return text ? searchPage(text, list, rows) : list.page([list.after], rows);
+}
+
+/** @param filter as `searched` returns it */
+export function pagedList(filter: EmailFilter, account: SQL, isAfterPosition: boolean): PagedList {
+  const { source, date, id, conditions, isOfThread } = driver(filter, account);
   const from = (more: (SQL | undefined)[]): SQL =>
     sql`from ${source} where ${sql.join([...conditions, ...more.filter((condition) => condition !== undefined)], sql` and `)}`;
-  const list: PagedList = {
+  return {
     page: (more, count, columns = sql``) => {
       const page = sql`
         select distinct on (${date}, ${id}) ${id} as id, ${date} as date${columns} ${from(more)}
@@ -132,11 +128,10 @@ export function emailPage(given: EmailFilter, isAfterPosition: boolean, rows: SQ
       ? sql`(${date}, ${id}) < (${slot('positionDate')}::timestamptz, ${slot('positionId')})`
       : undefined,
     key: sql`(${date}, ${id})`,
+    id,
     size: sql`select coalesce(sum(total_count), 0) from folders
-      where account_id = ${ACCOUNT} ${filter.folderId === undefined ? sql`` : sql`and id = ${slot('folderId')}`}`,
+      where account_id = ${account} ${filter.folderId === undefined ? sql`` : sql`and id = ${slot('folderId')}`}`,
   };
-  const text = textConditions(filter);
-  return text ? searchPage(text, list, rows) : list.page([list.after], rows);
 }
 
 /**
@@ -152,7 +147,6 @@ export function hasFixedPlan({ threadId, ...filter }: EmailFilter): boolean {
   return isNone([q, subject]) || isNone([folderId, isUnread, from]);
 }
 
-const ACCOUNT = slot('accountId');
 const STORED_THREAD_IDS = storedIdsOf(threadOf(slot('threadId')));
 
 /** The newest of a thread from the newest under each of its stored ids, which an index has in order: it may be long. */
@@ -176,13 +170,13 @@ interface Driver {
  * where they could be joins: without fresh statistics, as just after an import, the planner would otherwise join
  * thousands of rows to show fifty.
  */
-function driver(filter: EmailFilter): Driver {
+function driver(filter: EmailFilter, account: SQL): Driver {
   const isOfFolder = filter.folderId !== undefined;
   const ofSearch = addressConditions(filter);
   const searches = [filter.q, filter.subject].some((text) => text !== undefined) || ofSearch.length > 0;
   const isOfThread = filter.threadId !== undefined && !isOfFolder && !searches;
-  const ofEmail = rowConditions(filter, isOfThread ? sql`stored.id` : sql`any(array(${STORED_THREAD_IDS}))`);
-  const joinEmails = (id: SQL) => sql`join emails e on e.id = ${id} and e.account_id = ${ACCOUNT}`;
+  const ofEmail = rowConditions(filter, isOfThread ? sql`stored.id` : undefined);
+  const joinEmails = (id: SQL) => sql`join emails e on e.id = ${id} and e.account_id = ${account}`;
   const driverOf = (tables: SQL[], { date, id }: Pick<Driver, 'date' | 'id'>, scope: SQL[]): Driver => ({
     source: sql.join(tables, sql` `),
     date,
@@ -192,7 +186,7 @@ function driver(filter: EmailFilter): Driver {
   // mail of one sender is found by the sender, in all folders
   if (isOfFolder && filter.from === undefined) {
     const [date, id] = [sql`p.date`, sql`p.email_id`];
-    const joinSearch = sql`join email_search s on s.email_id = ${id} and s.account_id = ${ACCOUNT}`;
+    const joinSearch = sql`join email_search s on s.email_id = ${id} and s.account_id = ${account}`;
     const tables = [
       sql`locations p`,
       ...(ofEmail.length > 0 ? [joinEmails(id)] : []),
@@ -206,14 +200,14 @@ function driver(filter: EmailFilter): Driver {
   const scope = isOfFolder ? isIn(sql`array[${slot('folderId')}]`) : sql`not e.is_draft`;
   if (!searches) {
     const all = driverOf([sql`emails e`], { date: sql`e.date`, id: sql`e.id` }, [
-      sql`e.account_id = ${ACCOUNT}`,
+      sql`e.account_id = ${account}`,
       scope,
     ]);
     return { ...all, isOfThread };
   }
   const [date, id] = [sql`s.date`, sql`s.email_id`];
   const tables = [sql`email_search s`, joinEmails(id)];
-  return driverOf(tables, { date, id }, [sql`s.account_id = ${ACCOUNT}`, scope]);
+  return driverOf(tables, { date, id }, [sql`s.account_id = ${account}`, scope]);
 }
 
 function span({ before, after }: EmailFilter, date: SQL): SQL[] {
@@ -223,8 +217,8 @@ function span({ before, after }: EmailFilter, date: SQL): SQL[] {
   ];
 }
 
-/** @param threadIds the right side of `e.thread_id =` */
-function rowConditions(filter: EmailFilter, threadIds: SQL): SQL[] {
+/** Conditions on `emails e`. @param threadIds the right side of `e.thread_id =` */
+export function rowConditions(filter: EmailFilter, threadIds = sql`any(array(${STORED_THREAD_IDS}))`): SQL[] {
   const conditions: SQL[] = [];
   if (filter.isUnread !== undefined) conditions.push(filter.isUnread ? sql`e.is_unread` : sql`not e.is_unread`);
   if (filter.hasAttachment !== undefined) {
@@ -256,7 +250,8 @@ function trustConditions(filter: EmailFilter): SQL[] {
   return conditions;
 }
 
-function addressConditions(filter: EmailFilter): SQL[] {
+/** Conditions on `email_search s`. */
+export function addressConditions(filter: EmailFilter): SQL[] {
   const conditions: SQL[] = [];
   if (filter.from !== undefined) conditions.push(sql`s.from_address = ${slot('from')}`);
   if (filter.to !== undefined) conditions.push(sql`s.to_addresses && ${slot('to')}::text[]`);
@@ -267,8 +262,8 @@ function addressConditions(filter: EmailFilter): SQL[] {
   return conditions;
 }
 
-/** The condition that the email is in one of the folders, an array of ids. */
-function isIn(folderIds: SQL): SQL {
+/** The condition that the email `e` is in one of the folders, an array of ids. */
+export function isIn(folderIds: SQL): SQL {
   return sql`coalesce((select bool_or(x.folder_id = any(${folderIds}::text[]) and ${isLocation('x')})
     from locations x where x.email_id = e.id), false)`;
 }
@@ -278,70 +273,4 @@ function isLocation(alias: 'p' | 'x'): SQL {
   const location = sql.raw(alias);
   return sql`(not ${location}.deleted
     or (select bool_and(y.deleted) from locations y where y.email_id = ${location}.email_id))`;
-}
-
-/** A text search in the two forms that `searchPage` needs. */
-interface TextConditions {
-  /** searches each text, without an index */
-  byText: SQL;
-  /** searches the trigram index */
-  byIndex: SQL;
-}
-
-function textConditions({ q, subject }: EmailFilter): TextConditions | undefined {
-  const searches: TextConditions[] = [];
-  if (q !== undefined) {
-    searches.push({ byText: sql`strpos(s.text, ${slot('q')}) > 0`, byIndex: sql`s.text like ${slot('qPattern')}` });
-  }
-  if (subject !== undefined) {
-    const byText = sql`strpos(s.subject, ${slot('subject')}) > 0`;
-    searches.push({ byText, byIndex: sql`s.subject like ${slot('subjectPattern')}` });
-  }
-  if (searches.length === 0) return undefined;
-  return {
-    byText: sql.join(
-      searches.map(({ byText }) => byText),
-      sql` and `,
-    ),
-    byIndex: sql.join(
-      searches.map(({ byIndex }) => byIndex),
-      sql` and `,
-    ),
-  };
-}
-
-/** The text that a pattern of `likePattern` searches for. */
-function searchedText(pattern: string): string {
-  return pattern.slice(1, -1).replace(/\\(.)/gs, '$1');
-}
-
-/** So many of the newest emails show how common the searched text is. */
-const SAMPLE = sql.raw('100');
-/** Lists of at most so many emails are searched text by text. */
-const SHORT_LIST = sql.raw('2000');
-
-/**
- * A common word is found fastest by searching the newest texts until the page is full. A rare one is found fastest by the
- * trigram index, which finds every hit of all time before the newest can be chosen. With hits at a rate f in N emails, a
- * page of L costs L / f texts the one way and f · N the other: equal at f² = L / N. So the newest SAMPLE are searched
- * first, and if they do not fill the page, their rate decides which way is used. (Postgres cannot decide: it has no
- * statistics of long texts.) All in one statement; a branch that is not used costs nothing.
- */
-function searchPage(text: TextConditions, list: PagedList, rows: SQL): SQL {
-  const { page, candidates, after, key, size } = list;
-  const beyond = sql`${key} < (select date, id from sampled order by date, id limit 1)`;
-  return sql`
-    with sampled as materialized (${page([after], SAMPLE, sql`, ${text.byText} as hit`)}),
-    sample as materialized (
-      select hits < ${rows} and taken = ${SAMPLE} as short,
-        size <= ${SHORT_LIST} or hits * hits * size >= ${rows} * ${SAMPLE} * ${SAMPLE} as common
-      from (select count(*) filter (where hit) as hits, count(*) as taken from sampled) counted, (${size}) list (size))
-    (select id, date from sampled where hit order by date desc, id desc limit ${rows})
-    union all
-    (${page([beyond, sql`(select short and common from sample)`, text.byText], rows)})
-    union all
-    (select distinct on (date, id) id, date
-      from (${candidates([beyond, sql`(select short and not common from sample)`, text.byIndex])}) hits
-      order by date desc, id desc limit ${rows})
-    order by date desc, id desc limit ${rows}`;
 }

@@ -3,6 +3,7 @@ import type pg from 'pg';
 import { MAX_LIMIT } from '../../../contract/common.ts';
 import type { Email } from '../../../contract/email.ts';
 import { type EmailFilter, type EmailPosition, emailPage, hasFixedPlan, pageValues, shapeOf } from './email-page.ts';
+import { type AccountIds, emailPageOfAccounts } from './email-page-of-accounts.ts';
 import { CONTENTS_AND_LOCATIONS, emailColumns, type EmailParts, selectEmails } from './email-select.ts';
 import { compile, slot, statement } from '../../driver/statement.ts';
 import { type JsonOf, type JsonPieces, jsonPieces, parsePieces } from '../../driver/json-text.ts';
@@ -13,7 +14,7 @@ export interface EmailListing {
   next: EmailPosition | null;
 }
 
-interface EmailPageOptions {
+export interface EmailPageOptions {
   metaOnly: boolean;
   /** the members that are wanted; null: all */
   fields: ReadonlySet<string> | null;
@@ -22,15 +23,33 @@ interface EmailPageOptions {
 }
 
 /** A page of an account's emails, newest first; one statement. */
-export async function listEmails(
+export function listEmails(
   pool: pg.Pool,
   accountId: string,
   filter: EmailFilter,
   page: EmailPageOptions,
 ): Promise<EmailListing> {
-  const { limit, position } = page;
-  const values = { ...pageValues(accountId, filter, position), limit, taken: limit + 1 };
-  const selected = await selectEmails(pool, pageStatement(filter, page)(values));
+  const statement = pageStatement(filter, page, 'one');
+  return listed(pool, statement(valuesOf(accountId, filter, page)), page);
+}
+
+/** A page of the emails of several accounts, newest first; one statement. */
+export function listEmailsOfAccounts(
+  pool: pg.Pool,
+  accountIds: AccountIds,
+  filter: EmailFilter,
+  page: EmailPageOptions,
+): Promise<EmailListing> {
+  const statement = pageStatement(filter, page, 'several');
+  return listed(pool, statement({ ...valuesOf('', filter, page), accountIds }), page);
+}
+
+function valuesOf(accountId: string, filter: EmailFilter, { limit, position }: EmailPageOptions) {
+  return { ...pageValues(accountId, filter, position), limit, taken: limit + 1 };
+}
+
+async function listed(pool: pg.Pool, statement: pg.QueryConfig, page: EmailPageOptions): Promise<EmailListing> {
+  const selected = await selectEmails(pool, statement);
   const last = selected.at(-1)?.place();
   const { fields } = page;
   const data = selected.map(({ email }) => (fields ? onlyFields(email, fields) : email));
@@ -62,30 +81,34 @@ const SIZES = [10, 50, MAX_LIMIT];
 function pageStatement(
   filter: EmailFilter,
   { limit, position, ...wanted }: EmailPageOptions,
+  accounts: 'one' | 'several',
 ): ReturnType<typeof compile> {
   const named = hasFixedPlan(filter);
   // no parameter, of which Postgres would expect a tenth of the table; and few numbers, for few statements
   const rows = String(1 + (named ? (SIZES.find((size) => size >= limit) ?? MAX_LIMIT) : limit));
   const parts = partsOf(wanted);
   const isLater = position !== null;
-  const shape = [shapeOf(filter), parts, isLater, rows].join(' ');
+  const shape = [accounts, shapeOf(filter), parts, isLater, rows].join(' ');
   let page = pages.get(shape);
   if (!page) {
     if (pages.size >= REMEMBERED) pages.clear();
-    const text = pageOf(emailPage(filter, isLater, sql.raw(rows)), parts);
-    page = compile(named ? statement('emails_page', () => text)() : text);
+    const ids = (accounts === 'one' ? emailPage : emailPageOfAccounts)(filter, isLater, sql.raw(rows));
+    const text = pageOf(ids, parts, accounts);
+    const name = accounts === 'one' ? 'emails_page' : 'emails_of_accounts_page';
+    page = compile(named ? statement(name, () => text)() : text);
     pages.set(shape, page);
   }
   return page;
 }
 
 /** Selects the emails of a page; `ids` selects their ids and dates, and one more, when there is one. */
-function pageOf(ids: SQL, parts: EmailParts): SQL {
+function pageOf(ids: SQL, parts: EmailParts, accounts: 'one' | 'several'): SQL {
+  const ofAccount = accounts === 'one' ? sql`and e.account_id = ${slot('accountId')}` : sql``;
   return sql`
     with page as materialized (select * from (${ids}) newest limit ${slot('taken')})
     select ${emailColumns(parts, sql`(select count(*) from page) > ${slot('limit')}`)}
     from (select id, date from page order by date desc, id desc limit ${slot('limit')}) shown
-    join emails e on e.id = shown.id and e.account_id = ${slot('accountId')}
+    join emails e on e.id = shown.id ${ofAccount}
     ${CONTENTS_AND_LOCATIONS}
     order by shown.date desc, shown.id desc`;
 }

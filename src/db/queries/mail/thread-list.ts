@@ -1,10 +1,13 @@
 import { type SQL, sql } from 'drizzle-orm';
+import type pg from 'pg';
 import type { Attendee } from '../../../contract/email.ts';
 import type { ThreadSummary } from '../../../contract/thread.ts';
-import type { Queryable } from '../../driver/client.ts';
-import { statement } from '../../driver/statement.ts';
+import { compile, slot, statement } from '../../driver/statement.ts';
+import { type EmailFilter, pageValues, shapeOf } from './email-page.ts';
+import { type AccountIds, newestOfEach, VISIBLE } from './email-page-of-accounts.ts';
 import { snippetFrom, TEXTS } from './email-select.ts';
 import { storedIdsOf } from './merging-threads.ts';
+import { threadsWithEmails } from './threads-with-emails.ts';
 
 /** Filters of the list of threads, combined with AND. */
 export interface ThreadFilter {
@@ -14,6 +17,8 @@ export interface ThreadFilter {
   /** of the last email, exclusive */
   before?: Date | undefined;
   after?: Date | undefined;
+  /** one of its emails passes all of these */
+  emails?: EmailFilter | undefined;
 }
 
 export interface ThreadPosition {
@@ -21,17 +26,27 @@ export interface ThreadPosition {
   id: string;
 }
 
+export interface ThreadPage {
+  filter: ThreadFilter;
+  limit: number;
+  position: ThreadPosition | null;
+}
+
+export interface ThreadListing {
+  data: ThreadSummary[];
+  /** where the next page begins; null at the end */
+  next: ThreadPosition | null;
+}
+
 /** The emails of a thread that its participants and folders are read from. */
 const SHOWN_EMAILS = sql.raw('20');
 
-const pageOf = statement(
-  'threads_page',
-  (conditions: SQL, limit: number) => sql`
+/** @param ids selects `id` and `date` of the threads of the page, in order */
+const pageOf = (ids: SQL) => sql`
+    with page as materialized (${ids})
     select t.thread_id as id, t.account_id, t.last_date, t.last_email_id, t.emails, t.unread, t.starred,
       t.with_attachments, e.subject, c.snippet, ${sql.raw(TEXTS)} as texts, shown.participants, shown.folders
-    from (
-      select * from thread_summaries t where ${conditions} order by t.last_date desc, t.thread_id desc limit ${limit}
-    ) t
+    from page join thread_summaries t on t.thread_id = page.id
     join emails e on e.id = t.last_email_id
     left join email_contents c on c.email_id = e.id
     cross join lateral (
@@ -43,10 +58,9 @@ const pageOf = statement(
       select (select json_agg(n.from_attendee order by n.date desc, n.id desc) from newest n) as participants,
         (select json_agg(distinct p.folder_id) from newest n join locations p on p.email_id = n.id) as folders
     ) shown
-    order by t.last_date desc, t.thread_id desc`,
-);
+    order by page.date desc, page.id desc`;
 
-interface Row extends Record<string, unknown> {
+interface Row {
   id: string;
   account_id: string;
   last_date: Date | string;
@@ -63,31 +77,79 @@ interface Row extends Record<string, unknown> {
 }
 
 /** A page of an account's threads, the one with the latest email first; one statement. */
-export async function listThreads(
-  db: Queryable,
-  accountId: string,
-  { filter, limit, position }: { filter: ThreadFilter; limit: number; position: ThreadPosition | null },
-): Promise<{ data: ThreadSummary[]; next: ThreadPosition | null }> {
-  const conditions = sql.join(conditionsOf(accountId, filter, position), sql` and `);
-  const { rows } = await db.execute<Row>(pageOf(conditions, limit + 1));
+export function listThreads(pool: pg.Pool, accountId: string, page: ThreadPage): Promise<ThreadListing> {
+  return listed(pool, statementOf('one', page)(valuesOf(accountId, page)), page);
+}
+
+/** A page of the threads of several accounts, the one with the latest email first; one statement. */
+export function listThreadsOfAccounts(pool: pg.Pool, accountIds: AccountIds, page: ThreadPage): Promise<ThreadListing> {
+  return listed(pool, statementOf('several', page)({ ...valuesOf('', page), accountIds }), page);
+}
+
+async function listed(pool: pg.Pool, statement: pg.QueryConfig, { limit }: ThreadPage): Promise<ThreadListing> {
+  const { rows } = await pool.query<Row>(statement);
   const data = rows.slice(0, limit).map(toSummary);
   const last = data.at(-1);
   return { data, next: last && rows.length > limit ? { date: new Date(last.last_date), id: last.id } : null };
 }
 
-function conditionsOf(accountId: string, filter: ThreadFilter, position: ThreadPosition | null): SQL[] {
-  const { isUnread, isStarred, hasAttachment, before, after } = filter;
+function valuesOf(accountId: string, { filter, limit, position }: ThreadPage): Record<string, unknown> {
+  const { emails = {}, before, after } = filter;
+  return { ...pageValues(accountId, emails, position), before, after, taken: limit + 1 };
+}
+
+/** Statements by their shape: to put one together takes longer than to run it. */
+const statements = new Map<string, ReturnType<typeof compile>>();
+const REMEMBERED = 500;
+
+function statementOf(accounts: 'one' | 'several', { filter, limit, position }: ThreadPage): ReturnType<typeof compile> {
+  const { isUnread, isStarred, hasAttachment, before, after, emails } = filter;
+  const parts = [isUnread ?? null, isStarred ?? null, hasAttachment ?? null, before !== undefined, after !== undefined];
+  const shape = JSON.stringify([accounts, parts, position !== null, emails ? [shapeOf(emails), limit] : null]);
+  let found = statements.get(shape);
+  if (!found) {
+    if (statements.size >= REMEMBERED) statements.clear();
+    const text = textOf(accounts, filter, { isLater: position !== null, limit });
+    found = compile(emails ? text : statement('threads_page', () => text)());
+    statements.set(shape, found);
+  }
+  return found;
+}
+
+function textOf(
+  accounts: 'one' | 'several',
+  filter: ThreadFilter,
+  { isLater, limit }: { isLater: boolean; limit: number },
+): SQL {
+  const isOne = accounts === 'one';
+  const ofOne = (more: SQL[], count: SQL) => sql`
+    select t.thread_id as id, t.last_date as date from thread_summaries t
+    where ${sql.join([sql`t.account_id = ${isOne ? slot('accountId') : sql`visible.account_id`}`, ...own, ...more], sql` and `)}
+    order by t.last_date desc, t.thread_id desc limit ${count}`;
+  const own = conditionsOf(filter, isLater);
+  const newest = isOne ? ofOne : (more: SQL[], count: SQL) => newestOfEach(ofOne(more, count), count);
+  const ctes = isOne ? [] : [VISIBLE];
+  if (!filter.emails) {
+    const all = newest([], slot('taken'));
+    return pageOf(isOne ? all : sql`with ${sql.join(ctes, sql`, `)} ${all}`);
+  }
+  const rows = sql.raw(String(limit + 1));
+  return pageOf(threadsWithEmails(filter.emails, { newest, own, ctes, rows, isOne }));
+}
+
+/** Conditions on `thread_summaries t`. */
+function conditionsOf({ isUnread, isStarred, hasAttachment, before, after }: ThreadFilter, isLater: boolean): SQL[] {
   const counts = (wanted: boolean | undefined, column: string) =>
     wanted === undefined ? [] : [sql.raw(`t.${column} ${wanted ? '> 0' : '= 0'}`)];
-  const at = (date: Date) => sql`${date.toISOString()}::timestamptz`;
   return [
-    sql`t.account_id = ${accountId}`,
     ...counts(isUnread, 'unread'),
     ...counts(isStarred, 'starred'),
     ...counts(hasAttachment, 'with_attachments'),
-    ...(before ? [sql`t.last_date < ${at(before)}`] : []),
-    ...(after ? [sql`t.last_date > ${at(after)}`] : []),
-    ...(position ? [sql`(t.last_date, t.thread_id) < (${at(position.date)}, ${position.id})`] : []),
+    ...(before ? [sql`t.last_date < ${slot('before')}::timestamptz`] : []),
+    ...(after ? [sql`t.last_date > ${slot('after')}::timestamptz`] : []),
+    ...(isLater
+      ? [sql`(t.last_date, t.thread_id) < (${slot('positionDate')}::timestamptz, ${slot('positionId')})`]
+      : []),
   ];
 }
 
