@@ -1,4 +1,5 @@
 import type { Header } from '../contract/email.ts';
+import { isId } from '../contract/ids.ts';
 import { ApiError } from '../contract/errors.ts';
 import {
   type Recipient,
@@ -155,32 +156,42 @@ function checkAttachments(attachments: readonly SendAttachment[], limits: SendLi
     checkText(`${field}.cid`, cid, SEND_BOUNDS.cid);
     if (type && !CONTENT_TYPE.test(type)) throw invalid(`${field}.content_type is not a media type`);
     if (cid && !/^<?[!-;=?-~]+>?$/.test(cid)) throw invalid(`${field}.cid is not a Content-ID`);
-    const length = base64Length(content);
+    checkSource(field, attachments[index] as SendAttachment);
+    const length = base64Length(content ?? '');
     if (length === null) throw invalid(`${field}.content is not base64`);
     bytes += length;
     if (bytes > limits.attachmentBytes) throw invalid(`attachments are larger than ${limits.attachmentBytes} bytes`);
   });
 }
 
+/** An attachment has its content, or names a stored file. */
+function checkSource(field: string, { content, email_id: emailId, attachment_id: id }: SendAttachment): void {
+  const isStored = emailId !== undefined || id !== undefined;
+  if (isStored === (content !== undefined)) throw invalid(`${field} must have content, or email_id and attachment_id`);
+  if (isStored && !(isId('email', emailId ?? '') && isId('attachment', id ?? ''))) {
+    throw invalid(`${field} must have the ids of an email and of one of its attachments`);
+  }
+}
+
 /**
- * Checks the limits again for attachments that have passed `checkSendInput`, with the files of a forwarded email.
+ * Checks the limits again for attachments that have passed `checkSendInput`: `stored` are the bytes of the stored files among
+ * them, and the number and bytes of those of a forwarded email.
  * @throws ApiError `invalid_parameters`
  */
 export function checkFiles(
   attachments: readonly SendAttachment[],
-  forwarded: { count: number; bytes: number },
+  stored: { count: number; bytes: number },
   limits: SendLimits,
 ): void {
-  if (forwarded.count === 0) return;
-  if (attachments.length + forwarded.count > limits.attachments) {
+  if (stored.count === 0 && stored.bytes === 0) return;
+  if (attachments.length + stored.count > limits.attachments) {
     throw invalid(`attachments and the forwarded email have more than ${limits.attachments} files`);
   }
-  const bytes = attachments.reduce(
-    (sum, { content }) => sum + Math.floor((content.replace(/=+$/, '').length * 3) / 4),
-    0,
-  );
-  if (bytes + forwarded.bytes > limits.attachmentBytes) {
-    throw invalid(`attachments and the files of the forwarded email are larger than ${limits.attachmentBytes} bytes`);
+  const bytes = attachments.reduce((sum, { content = '' }) => sum + bytesOf(content.replace(/=+$/, '').length), 0);
+  if (bytes + stored.bytes > limits.attachmentBytes) {
+    throw invalid(
+      `attachments, stored files among them, and the files of a forwarded email are larger than ${limits.attachmentBytes} bytes`,
+    );
   }
 }
 

@@ -42,7 +42,16 @@ export type TrackingOptions = Type.Static<typeof TrackingOptions>;
 /** A file to send. */
 export const SendAttachment = Type.Object(
   {
-    content: Type.String({ description: 'base64' }),
+    content: Type.Optional(Type.String({ description: 'base64; or a stored file: `email_id` and `attachment_id`' })),
+    email_id: Type.Optional(
+      Type.String({ maxLength: 64, description: 'an email of this account: one of its files is attached' }),
+    ),
+    attachment_id: Type.Optional(
+      Type.String({
+        maxLength: 64,
+        description: 'the file of that email; `filename` and `content_type` are its own unless you give them',
+      }),
+    ),
     filename: Type.Optional(Type.String({ maxLength: SEND_BOUNDS.fileName })),
     content_type: Type.Optional(Type.String()),
     cid: Type.Optional(

@@ -106,7 +106,7 @@ async function limitLarge<T>(storage: Storage, keys: string[], work: () => Promi
 
 /** The draft or the input from which a send is composed. */
 interface Source {
-  /** its storage key, and that of the email that it forwards */
+  /** its storage key, and those of its stored files and of the email that it forwards */
   keys: string[];
   draftEmailId: string | null;
   compose(owner: Stamp['owner']): Promise<{ forms: BothForms; messageId: string; bcc: Attendee[] }>;
@@ -133,8 +133,12 @@ async function inputSource(deps: ComposeDeps, send: SendRow): Promise<Source> {
   const { inputKey: key, forwardedId, accountId } = send;
   if (!key) throw new ApiError('not_found', 'this send no longer exists');
   const forwarded = forwardedId ? await storedSource(deps.db, accountId, forwardedId) : undefined;
+  // a large input is read when its turn comes
+  const isSmall = ((await deps.storage.size(key)) ?? 0) < LARGE_BYTES;
+  const { files = [] } = isSmall ? await loadInput(deps.storage, key) : {};
+  const fileKeys = files.flatMap((file) => file?.storageKey ?? []);
   return {
-    keys: [key, ...(forwarded ? [forwarded.key] : [])],
+    keys: [key, ...fileKeys, ...(forwarded ? [forwarded.key] : [])],
     draftEmailId: null,
     async compose(owner) {
       const outgoing = await loadInput(deps.storage, key);
@@ -176,13 +180,14 @@ function senderOf(owner: Recipient, { from }: Pick<SendInput, 'from'>): Recipien
  */
 export async function messageOf(
   { storage, tempDir }: Pick<ComposeDeps, 'storage' | 'tempDir'>,
-  { input, repliedTo = null, forwarded }: OutgoingInput,
+  { input, repliedTo = null, forwarded, files }: OutgoingInput,
   { owner, messageId, date }: Stamp,
 ): Promise<OutgoingMessage> {
   const parent = forwarded?.messageId
     ? { messageId: forwarded.messageId, references: forwarded.references }
     : repliedTo;
   const message = messageFromInput(input, { from: senderOf(owner, input), messageId, date, reply: parent });
+  await fillFiles(storage, message, files);
   if (!forwarded) return message;
   const source = await loadStored(storage, forwarded.storageKey, 'forwarded email');
   return input.forward_as === 'attachment'
@@ -190,16 +195,26 @@ export async function messageOf(
     : forwardInline(message, await readForwarded(source, tempDir));
 }
 
+/** Fills in the stored files that attachments name. @throws ApiError not_found when one is no longer stored */
+async function fillFiles(storage: Storage, { attachments }: OutgoingMessage, files: OutgoingInput['files'] = []) {
+  for (const [index, file] of files.entries()) {
+    const attachment = attachments[index];
+    if (file && attachment) attachment.content = await loadStored(storage, file.storageKey, 'attachment');
+  }
+}
+
 /** A stored draft, whose fields the caller's input replaces. */
 export async function updatedMessage(
-  { tempDir }: Pick<ComposeDeps, 'tempDir'>,
+  { storage, tempDir }: Pick<ComposeDeps, 'storage' | 'tempDir'>,
   source: Buffer,
-  { input, repliedTo }: OutgoingInput,
+  { input, repliedTo, files }: OutgoingInput,
   { owner, messageId, date }: Stamp,
 ): Promise<OutgoingMessage> {
   const stored = await readDraftMessage(source, { from: owner, messageId, date }, tempDir);
   const from = senderOf(stored.from.email ? stored.from : owner, input);
-  return mergeInput(stored, input, { from, messageId, date, reply: repliedTo });
+  const message = mergeInput(stored, input, { from, messageId, date, reply: repliedTo });
+  await fillFiles(storage, message, files);
+  return message;
 }
 
 /** Composes a draft: apart from its headers byte for byte as in Drafts, unless tracking changes its HTML. */

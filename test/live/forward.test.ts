@@ -98,6 +98,38 @@ test('a draft that forwards keeps it when it is changed, and marks the original 
   await markedAsForwarded(from.id);
 });
 
+test('stored files are attached by their ids, to a draft too, and only those of the account', async () => {
+  const { id, attachments } = await original('Files');
+  const pdf = { email_id: id, attachment_id: attachments.find(({ name }) => name === 'prices.pdf')?.id };
+  const own = { content: Buffer.from('mine').toString('base64'), filename: 'mine.txt' };
+  const body = { to: [{ email: bea.user.user }], html: '<img src="cid:a">' };
+  const inline = { ...pdf, attachment_id: attachments.find(({ name }) => name === 'logo.png')?.id, cid: 'a' };
+  const files = [own, pdf, { ...inline, filename: 'new.png' }];
+  const sent = await live.api.post<EmailSent>(path('/emails/send'), { ...body, attachments: files });
+  const email = await received(sent.message_id);
+  expect(email.attachments.map(({ name, mime, cid }) => [name, mime, cid]).sort()).toEqual([
+    ['mine.txt', 'text/plain', null],
+    ['new.png', 'image/png', 'a'],
+    ['prices.pdf', 'application/pdf', null],
+  ]);
+  expect(await fileOf(email, 'prices.pdf')).toBe('PDF');
+  expect(await fileOf(email, 'new.png')).toBe(String(PNG));
+
+  const draft = await live.api.post<DraftResult>(path('/drafts'), { ...body, subject: 'Filed', attachments: [own] });
+  const { id: draftId } = await live.api.patch<DraftResult>(path(`/drafts/${draft.id}`), { attachments: [pdf] });
+  await live.api.post(path(`/drafts/${draftId}/send`));
+  const filed = emailOf(await bea.event('email.new', (call) => emailOf(call).subject === 'Filed'));
+  expect(await fileOf(filed, 'prices.pdf')).toBe('PDF');
+  expect(filed.attachments).toHaveLength(1);
+
+  const foreign = { email_id: filed.id, attachment_id: filed.attachments[0]?.id };
+  for (const wrong of [foreign, { ...pdf, email_id: sent.id }]) {
+    const answer = await live.api.request('POST', path('/emails/send'), { ...body, attachments: [own, wrong] });
+    const { detail } = (await answer.json()) as { detail: string };
+    expect([answer.status, detail]).toEqual([400, 'attachments.1.attachment_id does not name a file of this email']);
+  }
+});
+
 test('what is not stored cannot be forwarded', async () => {
   const body = { to: [{ email: bea.user.user }], forward_message_id: '<unknown@shop.test>' };
   const answer = await live.api.request('POST', path('/emails/send'), body);

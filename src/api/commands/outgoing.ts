@@ -17,8 +17,8 @@ export interface OutgoingDeps extends RunDeps {
 }
 
 /**
- * The input with the email that it answers or forwards.
- * @throws ApiError not_found; invalid_parameters when a forward makes it exceed the limits of an email
+ * The input with the email that it answers or forwards, and with the stored files that it names.
+ * @throws ApiError not_found; invalid_parameters when they make it exceed the limits of an email
  */
 export async function resolveOutgoing(
   { db, sendLimits = DEFAULT_SEND_LIMITS }: Pick<OutgoingDeps, 'db' | 'sendLimits'>,
@@ -26,11 +26,11 @@ export async function resolveOutgoing(
   input: SendInput,
 ): Promise<OutgoingInput> {
   const outgoing = await resolveInput(db, accountId, input);
-  const { forwarded } = outgoing;
-  if (forwarded) {
-    const whole = { count: 1, bytes: forwarded.size };
-    checkFiles(input.attachments ?? [], input.forward_as === 'attachment' ? whole : forwarded.files, sendLimits);
-  }
+  const { forwarded, files = [] } = outgoing;
+  const whole = forwarded && { count: 1, bytes: forwarded.size };
+  const ofForward = (input.forward_as === 'attachment' ? whole : forwarded?.files) ?? { count: 0, bytes: 0 };
+  const bytes = files.reduce((sum, file) => sum + (file?.size ?? 0), ofForward.bytes);
+  checkFiles(input.attachments ?? [], { count: ofForward.count, bytes }, sendLimits);
   return outgoing;
 }
 

@@ -156,7 +156,8 @@ function attachmentFrom({ content, filename, content_type: type, cid }: SendAtta
     contentType: textOf(type),
     cid: id,
     inline: id !== null,
-    content: Buffer.from(content, 'base64'),
+    // a stored file is filled in where the message is composed
+    content: Buffer.from(content ?? '', 'base64'),
   };
 }
 

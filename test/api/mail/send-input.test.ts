@@ -8,6 +8,7 @@ import {
   type SendLimits,
 } from '../../../src/api/send-input.ts';
 import { ApiError } from '../../../src/contract/errors.ts';
+import { newId } from '../../../src/new-id.ts';
 import type { SendInput } from '../../../src/contract/sending.ts';
 import { expectCpuBelow } from '../../helpers/assert/cpu.ts';
 
@@ -131,6 +132,19 @@ describe('limits', () => {
     expect(refusal({ attachments: [five, five, { content: 'QQ==' }] }, 'draft', limits)).toBe(
       'attachments are larger than 10 bytes',
     );
+  });
+
+  test.each<[object, string | null]>([
+    [{ email_id: newId('email'), attachment_id: newId('attachment') }, null],
+    [{}, 'attachments.0 must have content, or email_id and attachment_id'],
+    [{ content: 'QQ==', email_id: newId('email') }, 'attachments.0 must have content, or email_id and attachment_id'],
+    [{ email_id: newId('email') }, 'attachments.0 must have the ids of an email and of one of its attachments'],
+    [
+      { email_id: newId('attachment'), attachment_id: newId('email') },
+      'attachments.0 must have the ids of an email and of one of its attachments',
+    ],
+  ])('the attachment %j', (attachment, expected) => {
+    expect(refusal({ attachments: [attachment] })).toBe(expected);
   });
 
   test('files of a forwarded email count with the others', () => {

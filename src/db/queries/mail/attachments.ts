@@ -1,6 +1,7 @@
-import { asc, eq, sql } from 'drizzle-orm';
+import { and, asc, eq, sql } from 'drizzle-orm';
 import type pg from 'pg';
-import type { Tx } from '../../driver/client.ts';
+import { anyOf } from '../../driver/any-of.ts';
+import type { Queryable, Tx } from '../../driver/client.ts';
 import { compile, slot, statement } from '../../driver/statement.ts';
 import { insertRows } from '../../driver/insert-rows.ts';
 import { attachments } from '../../schema/index.ts';
@@ -32,6 +33,19 @@ export async function getAttachment(
 ): Promise<StoredAttachment | undefined> {
   const { rows } = await pool.query<StoredAttachment>(oneAttachment({ attachmentId, emailId, accountId }));
   return rows[0];
+}
+
+/** Those of these attachments that the account has. */
+export async function findAttachments(
+  db: Queryable,
+  accountId: string,
+  ids: string[],
+): Promise<(StoredAttachment & { id: string; emailId: string })[]> {
+  const { id, emailId, name, mime, size, storageKey } = attachments;
+  return db
+    .select({ id, emailId, name, mime, size, storageKey })
+    .from(attachments)
+    .where(and(anyOf(id, ids), eq(attachments.accountId, accountId)));
 }
 
 /** Deletes the rows of an email's attachments and returns them in order: the email is saved again with them. */
