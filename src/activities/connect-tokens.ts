@@ -8,7 +8,7 @@ import type { Db, Tx } from '../db/driver/client.ts';
 import { getApp } from '../db/queries/oauth-apps.ts';
 import { grantOf } from '../oauth/grant.ts';
 import { appIdOf } from '../oauth/obtain.ts';
-import { columnsOf, type StoredTokens, type Tokens } from '../oauth/tokens.ts';
+import { columnsOf, type SignedIn, type StoredTokens, type Tokens } from '../oauth/tokens.ts';
 import type { Secrets } from '../security/secrets.ts';
 import { invalid, loginAddressOf, type SideLogin } from './connect-settings.ts';
 
@@ -24,6 +24,18 @@ export interface Sides {
 /** The grant of the sides without a password; both have the same. */
 export function grantIn({ imap, smtp }: Sides): OAuth2Credentials | undefined {
   return [imap, smtp].flatMap((side) => ('oauth2' in side ? [side.oauth2] : []))[0];
+}
+
+/**
+ * Adds the tokens of an owner to an intent.
+ * @throws ApiError invalid_credentials when the owner signed in with another address
+ */
+export function addSignIn(intent: IntentWithTokens, appId: string, { tokens, addresses }: SignedIn): void {
+  const address = loginAddressOf(intent.credentials)?.toLowerCase();
+  if (addresses.length > 0 && !addresses.includes(address ?? ''))
+    throw new ApiError('invalid_credentials', OTHER_ADDRESS);
+  intent.credentials.oauth2 = { refresh_token: tokens.refreshToken ?? '', app_id: appId };
+  intent.tokens = tokens;
 }
 
 export type ConnectTokens = ReturnType<typeof createConnectTokens>;
@@ -57,12 +69,7 @@ export function createConnectTokens(deps: { db: Db; secrets: Secrets; tokens: To
    * @throws ApiError invalid_credentials when the owner signed in with another address
    */
   async function completeSignIn(intentId: string, intent: IntentWithTokens, signIn: SignIn): Promise<void> {
-    const { tokens, addresses } = await deps.tokens.signIn(signIn);
-    const address = loginAddressOf(intent.credentials)?.toLowerCase();
-    if (addresses.length > 0 && !addresses.includes(address ?? ''))
-      throw new ApiError('invalid_credentials', OTHER_ADDRESS);
-    intent.credentials.oauth2 = { refresh_token: tokens.refreshToken ?? '', app_id: signIn.app_id };
-    intent.tokens = tokens;
+    addSignIn(intent, signIn.app_id, await deps.tokens.signIn(signIn));
     delete intent.sign_in;
     await keepIntent(intentId, intent);
   }

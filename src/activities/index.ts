@@ -2,6 +2,7 @@ import { type AccountDeps, createAccountActivities } from './account.ts';
 import { createChangeEmailActivities, createChangeFolderActivities } from './change-mailbox.ts';
 import { type ConnectDeps, createConnectActivities } from './connect.ts';
 import { createDeliverActivities, type DeliverDeps } from './deliver.ts';
+import { createDeviceActivities } from './device-sign-in.ts';
 import { withFailures } from './failures.ts';
 import { createHousekeepingActivities, type HousekeepingDeps } from './housekeeping.ts';
 import { createMailboxActivities, type WatchDeps } from './mailbox.ts';
@@ -45,6 +46,7 @@ export function createActivities(outerDeps: ActivityDeps) {
     ...createChangeEmailActivities(deps),
     ...createChangeFolderActivities(deps),
     ...createConnectActivities(deps),
+    ...createDeviceActivities(deps),
     ...createDeliverActivities(deps),
     ...createHousekeepingActivities(deps),
     ...createMailboxActivities(deps),

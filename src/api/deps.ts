@@ -52,6 +52,8 @@ export interface DraftCommands {
 export interface Commands extends ChangeCommands, SendCommands, DraftCommands {
   /** Logs in and connects, or reconnects, a mailbox. Returns the account's id. */
   connectMailbox(intent: ConnectIntent): Promise<string>;
+  /** Waits for the owner who signs in on another device, then connects the mailbox. Resolves when that has begun. */
+  connectByDevice(signInId: string, intervalS: number): Promise<void>;
   /** Stops the sync and removes everything of the account; resolves when routes no longer find the account. */
   removeAccount(accountId: string): Promise<void>;
   /** Compares the store with the whole mailbox; resolves with the state so far when it takes long. */

@@ -15,6 +15,7 @@ export const AUDIT_ACTIONS = [
   'oauth_app.create',
   'oauth_app.update',
   'oauth_app.delete',
+  'device_sign_in.create',
   'webhook_endpoint.create',
   'webhook_endpoint.update',
   'webhook_endpoint.delete',
@@ -42,7 +43,9 @@ export const AuditRecord = Type.Object(
     }),
     status: Type.Integer({ description: 'HTTP status of the response' }),
     object_id: Nullable(
-      Type.String({ description: 'the key, link, account, endpoint, delivery or replay; null: nothing was created' }),
+      Type.String({
+        description: 'the key, link, account, sign-in, endpoint, delivery or replay; null: nothing was created',
+      }),
     ),
     api_key_id: Nullable(
       Type.String({ description: '`pk_…` of the call; null: the call needs no key (`history.decode`)' }),

@@ -17,6 +17,7 @@ export const ID_PREFIXES = {
   authLink: 'lnk',
   change: 'chg',
   oauthApp: 'oap',
+  deviceSignIn: 'dvc',
 } as const;
 
 export type IdKind = keyof typeof ID_PREFIXES;

@@ -1,4 +1,5 @@
 import Type from 'typebox';
+import { AuthLinkConfig } from './auth-link.ts';
 import { DateTime, ListOf, Nullable, OneOf } from './common.ts';
 
 /**
@@ -217,12 +218,68 @@ export const OAuthAppVerification = Type.Object(
 );
 export type OAuthAppVerification = Type.Static<typeof OAuthAppVerification>;
 
+const Server = Type.Object({
+  host: Type.String({ minLength: 1, maxLength: 253 }),
+  port: Type.Integer({ minimum: 1, maximum: 65_535, description: 'TCP port' }),
+  encryption: Type.Optional(Type.String({ maxLength: 20, description: '`ssl`, `starttls` or `none`' })),
+});
+
+/** Body of POST /oauth/device. */
+export const CreateDeviceSignIn = Type.Object(
+  {
+    app_id: Type.String({ description: '`oap_…`: an app whose provider has a device authorization endpoint' }),
+    user: Type.String({ minLength: 3, maxLength: 320, description: 'login address of the mailbox' }),
+    imap: Type.Optional(Server),
+    smtp: Type.Optional(Server),
+    account_id: Type.Optional(Type.String({ description: '`acc_…`: the account to reconnect' })),
+    name: Type.Optional(Type.String({ minLength: 1, maxLength: 255, description: 'name of the account' })),
+    state: Type.Optional(Type.String({ maxLength: 1000, description: 'returned in `account.add`' })),
+    config: Type.Optional(AuthLinkConfig),
+  },
+  { $id: 'CreateDeviceSignIn' },
+);
+export type CreateDeviceSignIn = Type.Static<typeof CreateDeviceSignIn>;
+
+export const DEVICE_SIGN_IN_STATUSES = ['waiting', 'connected', 'failed', 'expired'] as const;
+export type DeviceSignInStatus = (typeof DEVICE_SIGN_IN_STATUSES)[number];
+
+export const DeviceSignIn = Type.Object(
+  {
+    object: Type.Literal('DeviceSignIn'),
+    id: Type.String({ description: '`dvc_…`' }),
+    app_id: Type.String({ description: '`oap_…`' }),
+    status: OneOf(DEVICE_SIGN_IN_STATUSES, {
+      description:
+        '`waiting`: for the owner, or for the mail servers to accept the login; `connected`: see `account_id`; `failed`: see ' +
+        '`status_detail`; `expired`: the owner did not agree in time',
+    }),
+    status_detail: Type.String({ description: 'why it failed; empty: it did not' }),
+    user_code: Type.String({ description: 'what the owner enters at `verification_uri`' }),
+    verification_uri: Type.String({ description: 'page of the provider, which the owner opens on any device' }),
+    verification_uri_complete: Nullable(
+      Type.String({ description: 'the same page with the code filled in' }),
+      'null: the provider has none',
+    ),
+    account_id: Nullable(Type.String({ description: '`acc_…` that was connected; null: none' })),
+    created_at: DateTime(),
+    expires_at: DateTime('until then the owner can agree'),
+  },
+  { $id: 'DeviceSignIn' },
+);
+export type DeviceSignIn = Type.Static<typeof DeviceSignIn>;
+
 /** A sign-in by the owner at a provider, whose code a worker exchanges for tokens. */
 export interface SignIn {
   app_id: string;
   code: string;
   code_verifier: string;
   redirect_url: string;
+}
+
+/** Secrets of a sign-in on another device (RFC 8628), which a worker redeems for tokens. */
+export interface DeviceGrant {
+  app_id: string;
+  device_code: string;
 }
 
 /** The detail of an error when the owner signed in with another address than the one to connect. */

@@ -36,6 +36,7 @@ export function retentions({ auditRetentionMs = 90 * DAY_MS }: { auditRetentionM
     // these have ended
     days(0, deleteSessionsBefore),
     days(0, deleteSignInsBefore),
+    days(7, deleteDeviceSignInsBefore),
     // the connect page says for a week that a link has expired
     days(7, deleteAuthLinksBefore),
     // a run that lost its worker waits until one is available again
@@ -111,6 +112,11 @@ function deleteSessionsBefore(db: Db, before: Date): Promise<number> {
 /** Deletes sign-ins at a provider that expired before `before`; returns how many. */
 function deleteSignInsBefore(db: Db, before: Date): Promise<number> {
   return deleteOldest(db, before, { table: sql`oauth_sign_ins`, key: sql`id`, at: sql`expires_at` });
+}
+
+/** Deletes sign-ins on another device that expired before `before`, connected or not; returns how many. */
+function deleteDeviceSignInsBefore(db: Db, before: Date): Promise<number> {
+  return deleteOldest(db, before, { table: sql`device_sign_ins`, key: sql`id`, at: sql`expires_at` });
 }
 
 /** Deletes links to the connect page that expired before `before`, used or not; returns how many. */

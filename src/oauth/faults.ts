@@ -119,6 +119,8 @@ const ROWS: readonly Row[] = [
   { error: 'consent_required', fault: 'owner', meaning: 'the owner has to consent to the app again' },
   { error: 'other_user', fault: 'owner', meaning: 'the token source answered for another user' },
   { error: 'access_denied', fault: 'owner', meaning: 'the owner refused access' },
+  { error: 'authorization_declined', fault: 'owner', meaning: 'the owner refused access' },
+  { error: 'expired_token', fault: 'owner', meaning: 'the owner did not agree in time' },
 ];
 
 /** What nothing else explains; the next attempt may succeed. */

@@ -66,21 +66,25 @@ async function issuedBy(response: Response, began: number): Promise<Issued> {
   const body = (await response.json().catch(() => null)) as Record<string, unknown> | null;
   const text = (name: string) => (typeof body?.[name] === 'string' ? body[name] : undefined);
   const accessToken = text('access_token');
-  if (status !== 200 || !accessToken) {
-    const [error, description, retryAfterMs] = [text('error'), text('error_description'), patienceOf(response)];
-    throw new NoToken({
-      status,
-      ...(error === undefined ? {} : { error }),
-      ...(description === undefined ? {} : { description }),
-      ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
-    });
-  }
+  if (status !== 200 || !accessToken) throw new NoToken(failureOf(response, body));
   const seconds = Number(body?.['expires_in'] ?? Number.NaN);
   return {
     accessToken,
     refreshToken: text('refresh_token') ?? null,
     expiresAt: seconds > 0 ? new Date(began + seconds * 1000) : null,
     idToken: text('id_token') ?? null,
+  };
+}
+
+/** The failure that a response without what was asked for tells (RFC 6749, 5.2). */
+export function failureOf(response: Response, body: Record<string, unknown> | null): TokenFailure {
+  const text = (name: string) => (typeof body?.[name] === 'string' ? body[name] : undefined);
+  const [error, description, retryAfterMs] = [text('error'), text('error_description'), patienceOf(response)];
+  return {
+    status: response.status,
+    ...(error === undefined ? {} : { error }),
+    ...(description === undefined ? {} : { description }),
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
   };
 }
 

@@ -1,6 +1,6 @@
 import { createLimiter, sleep } from '../async.ts';
 import type { TokenTimes } from '../contract/account.ts';
-import type { OAuth2Credentials, SignIn } from '../contract/oauth.ts';
+import type { DeviceGrant, OAuth2Credentials, SignIn } from '../contract/oauth.ts';
 import {
   changeTokens,
   lockTokens,
@@ -9,12 +9,13 @@ import {
   tokensLocation,
 } from '../db/coordination/oauth-tokens.ts';
 import type { Db, Queryable } from '../db/driver/client.ts';
-import { getApp, markAppFailing, markAppWorking, takeProbe } from '../db/queries/oauth-apps.ts';
+import { getApp, markAppFailing, markAppWorking, type StoredApp, takeProbe } from '../db/queries/oauth-apps.ts';
 import { MailError, type MailSide } from '../mail-wire/mail-error.ts';
 import type { Logger } from '../runtime/logger.ts';
 import { measured } from '../runtime/measure.ts';
 import type { OutboundFetch } from '../security/outbound-fetch.ts';
 import type { Secrets } from '../security/secrets.ts';
+import { redeemDevice } from './device.ts';
 import { type Fault, judge } from './faults.ts';
 import { type Grant, grantOf } from './grant.ts';
 import { appIdOf, obtainToken, type TokenUser } from './obtain.ts';
@@ -53,7 +54,18 @@ export interface Tokens {
   /** The first tokens of a grant, which are stored nowhere. Throws as `current`. */
   first(given: OAuth2Credentials, user: string): Promise<StoredTokens>;
   /** The first tokens of a sign-in by the owner, and the addresses that the provider named. Throws as `current`. */
-  signIn(signIn: SignIn): Promise<{ tokens: StoredTokens; addresses: string[] }>;
+  signIn(signIn: SignIn): Promise<SignedIn>;
+  /**
+   * The first tokens of a sign-in on another device. `waitS`: seconds to add to the interval: the owner has not agreed yet, the
+   * provider asks for patience, or is away. Throws as `current`.
+   */
+  device(grant: DeviceGrant): Promise<SignedIn | { waitS: number }>;
+}
+
+/** Tokens of an owner, and the addresses that the provider named. */
+export interface SignedIn {
+  tokens: StoredTokens;
+  addresses: string[];
 }
 
 /** What the operator registered at the provider is wrong: no account that uses it gets a token. */
@@ -110,6 +122,12 @@ export function createTokens(deps: TokenDeps): Tokens {
     await changeTokens(db, row, { renewAt: now, expiresAt: now, retryAt: null });
   }
 
+  async function appOf(id: string): Promise<StoredApp> {
+    const app = await getApp(db, secrets, id);
+    if (!app) throw new AppFailing('the OAuth app no longer exists');
+    return app;
+  }
+
   return {
     current,
     refused,
@@ -121,14 +139,22 @@ export function createTokens(deps: TokenDeps): Tokens {
       return result;
     },
     async signIn(signIn) {
-      const app = await getApp(db, secrets, signIn.app_id);
-      if (!app) throw new AppFailing('the OAuth app no longer exists');
-      const issued = await exchangeCode(deps.fetch, app, signIn).catch((cause: unknown) => {
-        if (cause instanceof NoToken) throw errorOf({ ...judge(cause.failure), cause }, 'imap');
-        throw cause;
-      });
-      if (issued.refreshToken === null) throw new AppFailing(NO_REFRESH_TOKEN);
-      return { tokens: stored(issued), addresses: addressesIn(issued.idToken) };
+      const app = await appOf(signIn.app_id);
+      return signedIn(await exchangeCode(deps.fetch, app, signIn).catch(refusedAs));
+    },
+    async device({ app_id, device_code }) {
+      const app = await appOf(app_id);
+      try {
+        return signedIn(await redeemDevice(deps.fetch, app, device_code));
+      } catch (error) {
+        if (!(error instanceof NoToken)) throw error;
+        const { error: code } = error.failure;
+        if (code === 'authorization_pending') return { waitS: 0 };
+        // RFC 8628, 3.5
+        if (code === 'slow_down') return { waitS: 5 };
+        if (judge(error.failure).fault === 'provider') return { waitS: (error.failure.retryAfterMs ?? 5_000) / 1000 };
+        return refusedAs(error);
+      }
     },
   };
 }
@@ -145,6 +171,17 @@ interface Refusal {
 function errorOf({ fault, detail, cause }: Refusal, side: MailSide): Error {
   if (fault === 'app') return new AppFailing(detail, { cause });
   return new MailError(fault === 'owner' ? 'invalid_credentials' : 'provider_error', side, detail, { cause });
+}
+
+function refusedAs(cause: unknown): never {
+  if (cause instanceof NoToken) throw errorOf({ ...judge(cause.failure), cause }, 'imap');
+  throw cause;
+}
+
+/** @throws AppFailing */
+function signedIn(issued: Issued): SignedIn {
+  if (issued.refreshToken === null) throw new AppFailing(NO_REFRESH_TOKEN);
+  return { tokens: stored(issued), addresses: addressesIn(issued.idToken) };
 }
 
 function isFresh({ renewAt, expiresAt }: TokenRow): boolean {

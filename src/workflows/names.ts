@@ -18,6 +18,7 @@ export const WORKFLOWS = {
   changeMailbox: 'changeMailbox',
   updateEmail: 'updateEmail',
   connectMailbox: 'connectMailbox',
+  connectByDevice: 'connectByDevice',
   initialSync: 'initialSync',
   removeAccount: 'removeAccount',
   deliverWebhooks: 'deliverWebhooks',
@@ -39,6 +40,8 @@ export const verifyWorkflowId = (accountId: string) => `verify/${accountId}`;
 /** Reparses the stored mail of an account: all of it, or only emails whose parsing was cut short. */
 export const reparseWorkflowId = (accountId: string, only?: 'incomplete') =>
   `reparse/${accountId}${only ? `/${only}` : ''}`;
+/** Waits for an owner who signs in on another device, then connects the mailbox. */
+export const deviceWorkflowId = (signInId: string) => `device/${signInId}`;
 export const connectWorkflowId = (intentId: string) => `connect/${intentId}`;
 /** One change of an email or a folder. */
 export const changeWorkflowId = (objectId: string, requestId: string) => `change/${objectId}/${requestId}`;
@@ -81,6 +84,7 @@ export const ID_PREFIXES: Readonly<Record<string, string>> = {
   [WORKFLOWS.changeMailbox]: 'change/',
   [WORKFLOWS.updateEmail]: 'change/',
   [WORKFLOWS.connectMailbox]: 'connect/',
+  [WORKFLOWS.connectByDevice]: 'device/',
   [WORKFLOWS.initialSync]: 'initial-sync/',
   [WORKFLOWS.removeAccount]: 'remove/',
   [WORKFLOWS.deliverWebhooks]: 'deliver/',

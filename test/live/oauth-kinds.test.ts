@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server } from 'node:http';
 import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals';
 import { Webhook } from 'standardwebhooks';
 import type { Account } from '../../src/contract/account.ts';
-import type { OAuth2Credentials, OAuthApp } from '../../src/contract/oauth.ts';
+import type { DeviceSignIn, OAuth2Credentials, OAuthApp } from '../../src/contract/oauth.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
 import { emailOf } from '../helpers/fakes/receiver.ts';
 import { joinLive, type Live } from '../helpers/product/live.ts';
@@ -123,6 +123,45 @@ test('client credentials of an app', async () => {
   await waitFor(() => issued().length >= 3, { timeoutMs: 40_000, what: 'three tokens' });
   await readsAndSends(account);
 }, 90_000);
+
+test('a sign-in on another device, when the owner agrees', async () => {
+  const { id: app_id } = await createApp({ scope: 'openid email offline_access' });
+  const begin = (more: object = {}) => {
+    const side = (port: number) => ({ host: '127.0.0.1', port, encryption: 'none' });
+    const sides = { imap: side(servers.dovecot.imapPort), smtp: side(servers.postfix.submissionPort) };
+    return live.api.post<DeviceSignIn>('/oauth/device', { app_id, user: user.user, ...sides, ...more });
+  };
+  const ended = async ({ id }: DeviceSignIn) => {
+    const read = () => live.api.get<DeviceSignIn>(`/oauth/device/${id}`);
+    await waitFor(async () => (await read()).status !== 'waiting', {
+      timeoutMs: 40_000,
+      what: 'the end of the sign-in',
+    });
+    return read();
+  };
+  const [agreed, refused, other] = [await begin({ state: 'headless' }), await begin(), await begin()];
+  await servers.auth.answerDevice(refused.user_code, undefined);
+  await servers.auth.answerDevice(other.user_code, 'someone@example.test');
+  expect(await ended(refused)).toMatchObject({
+    status: 'failed',
+    status_detail: expect.stringMatching(/refused access/),
+  });
+  expect(await ended(other)).toMatchObject({
+    status: 'failed',
+    status_detail: expect.stringMatching(/another address/),
+  });
+  expect(await live.api.get(`/oauth/device/${agreed.id}`)).toMatchObject({ status: 'waiting' });
+  await servers.auth.answerDevice(agreed.user_code, user.user);
+  const { status, account_id: id } = await ended(agreed);
+  expect([status, id]).toEqual(['connected', expect.stringMatching(/^acc_/)]);
+  const account = await live.api.get<Account>(`/accounts/${id}`);
+  live.api.connected.add(account.id);
+  const { event } = await live.receiver.waitFor(
+    (call) => call.event.account_id === id && call.event.type === 'account.add',
+  );
+  expect(event.data).toMatchObject({ state: 'headless' });
+  await readsAndSends(account);
+}, 120_000);
 
 test('assertions of a service account, for the user of the mailbox', async () => {
   const assertions: string[] = [];

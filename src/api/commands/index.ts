@@ -10,7 +10,14 @@ import { deleteIntent, intentLocation, saveIntent } from '../../db/access/connec
 import { newId } from '../../new-id.ts';
 import type { Secrets } from '../../security/secrets.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { connectWorkflowId, removeWorkflowId, UPDATES, WORKFLOWS } from '../../workflows/names.ts';
+import {
+  connectWorkflowId,
+  deviceWorkflowId,
+  QUEUES,
+  removeWorkflowId,
+  UPDATES,
+  WORKFLOWS,
+} from '../../workflows/names.ts';
 import type { Commands } from '../deps.ts';
 import type { SendLimits } from '../send-input.ts';
 import { createChangeCommands } from './changes.ts';
@@ -52,6 +59,7 @@ export function createCommands(given: CommandDeps): Commands {
   const connects = createTurns(CONNECTS_AT_ONCE);
   return {
     connectMailbox: (intent) => connectMailbox({ ...deps, connects }, intent),
+    connectByDevice: (signInId, intervalS) => connectByDevice(deps, signInId, intervalS),
     removeAccount: (accountId) => removeAccount(deps, accountId),
     retryDelivery: deps.retryDelivery,
     listRuns: (accountId, page) => listRuns(deps.client, accountId, page),
@@ -99,6 +107,20 @@ async function connectMailbox(
   // not awaited: without its intent the workflow saves nothing in any case
   void stop(client, workflowId);
   throw workflowErrorToApiError(failure, LATE_CONNECT, { notDone: NOTHING_SAVED, mayBeDone: NOTHING_SAVED });
+}
+
+/** Starts the run that waits for the owner. */
+async function connectByDevice({ client }: CommandDeps, signInId: string, intervalS: number): Promise<void> {
+  try {
+    await client.workflow.start(WORKFLOWS.connectByDevice, {
+      taskQueue: QUEUES.commands,
+      workflowId: deviceWorkflowId(signInId),
+      args: [{ signInId, intervalS }],
+      staticSummary: 'wait for an owner who signs in on another device, then connect the mailbox',
+    });
+  } catch (error) {
+    throw workflowErrorToApiError(error, NOTHING_SAVED);
+  }
 }
 
 /** What the turns of connects are counted by: the IMAP server, the stored account, or the domain that names the server. */

@@ -5,6 +5,7 @@ import { attachmentRoutes } from './mail/attachments.ts';
 import { contactRoutes } from './mail/contacts.ts';
 import { authLinkRoutes } from './auth-links.ts';
 import { conversationRoutes } from './conversations.ts';
+import { deviceSignInRoutes } from './device-sign-ins.ts';
 import { draftRoutes } from './mail/drafts.ts';
 import { emailChangeRoutes, emailRoutes } from './mail/emails.ts';
 import { emailViewRoutes } from './mail/email-view.ts';
@@ -43,6 +44,7 @@ export const ROUTES: readonly Routes[] = [
   sessionRoutes,
   authLinkRoutes,
   oauthAppRoutes,
+  deviceSignInRoutes,
   emailViewRoutes,
   eventStreamRoutes,
   overviewRoutes,

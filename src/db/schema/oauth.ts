@@ -64,6 +64,26 @@ export interface OAuthAppSettings {
   serviceAccountEmail: string | null;
 }
 
+/** Sign-ins on another device (RFC 8628). See src/db/access/device-sign-ins.ts. */
+export const deviceSignIns = pgTable(
+  'device_sign_ins',
+  {
+    id: text().primaryKey(),
+    appId: text('app_id').notNull(),
+    /** sealed JSON of what it began with */
+    request: bytea().notNull(),
+    /** the intent with the tokens of the owner; null: the owner has not agreed yet */
+    intentId: text('intent_id'),
+    /** the connected account; null: none */
+    accountId: text('account_id'),
+    /** why it failed; empty: it did not */
+    failure: text().notNull().default(''),
+    createdAt: at('created_at').notNull(),
+    expiresAt: at('expires_at').notNull(),
+  },
+  (t) => [index('device_sign_ins_expires').on(t.expiresAt)],
+);
+
 /** Sign-ins of owners at a provider that have begun. See src/db/access/oauth-sign-ins.ts. */
 export const oauthSignIns = pgTable(
   'oauth_sign_ins',

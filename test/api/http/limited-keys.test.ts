@@ -215,6 +215,8 @@ const DECISIONS: Record<string, 'forbidden' | ((route: Route) => Promise<void>)>
   'PATCH /oauth/apps/{id}': 'forbidden',
   'DELETE /oauth/apps/{id}': 'forbidden',
   'POST /oauth/apps/{id}/verify': 'forbidden',
+  'POST /oauth/device': 'forbidden',
+  'GET /oauth/device/{id}': 'forbidden',
 };
 
 const namesAccount = ({ path }: Route) => path.includes('{account_id}') || path.startsWith('/accounts/{id}');
@@ -280,7 +282,7 @@ describe('a key that may only read', () => {
         headers: { 'x-api-key': readKey },
       });
       if (method !== 'GET') expect([method, path, ...outcome(answer)]).toEqual([method, path, ...FORBIDDEN]);
-      else if (!/\/(replays|apps)\/\{id\}/.test(path)) expect([path, answer.statusCode]).toEqual([path, 200]);
+      else if (!/\/(replays|apps|device)\/\{id\}/.test(path)) expect([path, answer.statusCode]).toEqual([path, 200]);
     }
     expect(await administration()).toEqual({ endpoint, keyId });
   });

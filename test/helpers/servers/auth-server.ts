@@ -36,6 +36,8 @@ export interface AuthServer {
   expiryOf(token: string): Promise<number | undefined>;
   /** Whether a sign-in of the user is in force. */
   isValid(user: string): Promise<boolean>;
+  /** The user answers a sign-in on another device; undefined: with a refusal. */
+  answerDevice(userCode: string, user: string | undefined): Promise<void>;
   /** the mailbox that tokens without a user open */
   appMailbox: string;
   /** Takes all tokens of a user back. */
@@ -51,6 +53,7 @@ export interface AuthServerOptions {
 }
 
 const CLIENT = { clientId: 'mail-app', clientSecret: 'canary-client-secret-0123456789' };
+const DEVICE_GRANT = 'urn:ietf:params:oauth:grant-type:device_code';
 const SCOPE = 'openid email offline_access';
 
 /** Starts the server on a free loopback port. A refresh token is replaced by each use; using one twice revokes the sign-in. */
@@ -96,6 +99,12 @@ export async function startAuthServer(options: AuthServerOptions = {}): Promise<
     async accessToken(user) {
       const common = { accountId: user, client: await client(), grantId: await grantOf(user), scope: SCOPE };
       return new provider.AccessToken({ ...common, gty: 'authorization_code' }).save();
+    },
+    async answerDevice(userCode, user) {
+      const code = await provider.DeviceCode.findByUserCode(userCode.replace(/\W/g, ''));
+      if (!code) throw new Error('no sign-in has this code');
+      const agreed = user && { accountId: user, grantId: await grantOf(user), scope: SCOPE };
+      await Object.assign(code, agreed || { error: 'access_denied' }).save();
     },
     async expiryOf(token) {
       const found = await findToken(token);
@@ -149,13 +158,13 @@ function configuration(tokenSeconds: number, redirectUris: string[]): Configurat
         client_id: CLIENT.clientId,
         client_secret: CLIENT.clientSecret,
         redirect_uris: redirectUris,
-        grant_types: ['authorization_code', 'refresh_token', 'client_credentials'],
+        grant_types: ['authorization_code', 'refresh_token', 'client_credentials', DEVICE_GRANT],
         token_endpoint_auth_method: 'client_secret_post',
       },
     ],
     findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id, email: id }) }),
     claims: { openid: ['sub'], email: ['email'] },
-    features: { revocation: { enabled: true }, clientCredentials: { enabled: true } },
+    features: { revocation: { enabled: true }, clientCredentials: { enabled: true }, deviceFlow: { enabled: true } },
     conformIdTokenClaims: false,
     rotateRefreshToken: true,
     issueRefreshToken: () => true,

@@ -25,6 +25,7 @@ const ACTIONS = {
   'oauth_app.create': 'Create an OAuth app',
   'oauth_app.update': 'Change an OAuth app',
   'oauth_app.delete': 'Delete an OAuth app',
+  'device_sign_in.create': 'Create a sign-in on another device',
   'webhook_endpoint.update': 'Change an endpoint',
   'webhook_endpoint.delete': 'Delete an endpoint',
   'webhook_endpoint.rotate_secret': 'Rotate a secret',

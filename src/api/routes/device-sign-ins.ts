@@ -1,0 +1,65 @@
+import Type from 'typebox';
+import { CreateDeviceSignIn, DeviceSignIn } from '../../contract/oauth.ts';
+import { ApiError } from '../../contract/errors.ts';
+import { getAccount } from '../../db/queries/accounts.ts';
+import { getApp } from '../../db/queries/oauth-apps.ts';
+import { getDeviceSignIn, saveDeviceSignIn, toDeviceSignIn } from '../../db/access/device-sign-ins.ts';
+import { newId } from '../../new-id.ts';
+import { beginDevice } from '../../oauth/device.ts';
+import { judge } from '../../oauth/faults.ts';
+import { NoToken } from '../../oauth/request.ts';
+import { existing, Id, responses, type Routes } from './route.ts';
+
+/** Routes of sign-ins on another device (RFC 8628), for hosts without a browser. */
+export const deviceSignInRoutes: Routes = (app, { db, secrets, fetch, commands }) => {
+  app.post(
+    '/oauth/device',
+    {
+      config: { reach: 'installation', idempotent: true, audit: 'device_sign_in.create' },
+      schema: {
+        tags: ['Accounts'],
+        operationId: 'createDeviceSignIn',
+        summary: 'Create a sign-in on another device',
+        description:
+          'For hosts without a browser (RFC 8628): show `user_code` and `verification_uri` to the owner of the mailbox, who agrees on ' +
+          'any device. The mailbox then connects, with the event `account.add`, without a further call. Microsoft has this for mail; ' +
+          'Google has not.',
+        body: CreateDeviceSignIn,
+        response: responses('The sign-in, waiting', DeviceSignIn, 'not_found', 'provider_rejected', 'provider_error'),
+      },
+    },
+    async ({ body }) => {
+      const stored = existing(await getApp(db, secrets, body.app_id), 'OAuth app');
+      if (body.account_id !== undefined) existing(await getAccount(db, body.account_id), 'account');
+      const code = await beginDevice(fetch, stored).catch((error: unknown) => {
+        if (!(error instanceof NoToken)) throw error;
+        const { fault, detail } = judge(error.failure);
+        throw new ApiError(fault === 'provider' ? 'provider_error' : 'provider_rejected', detail, { cause: error });
+      });
+      if (!code) throw new ApiError('invalid_parameters', 'the provider of this app has no sign-in on another device');
+      const { expiresAt, ...secret } = code;
+      const id = newId('deviceSignIn');
+      const request = { ...secret, mailbox: body };
+      const row = { id, appId: stored.id, request, createdAt: new Date(), expiresAt };
+      await saveDeviceSignIn(db, secrets, row);
+      await commands.connectByDevice(id, code.intervalS);
+      return toDeviceSignIn({ ...row, intentId: null, accountId: null, failure: '' });
+    },
+  );
+
+  app.get(
+    '/oauth/device/:id',
+    {
+      config: { reach: 'installation' },
+      schema: {
+        tags: ['Accounts'],
+        operationId: 'getDeviceSignIn',
+        summary: 'Get a sign-in on another device',
+        description: 'Returns its status, until a week after it expired.',
+        params: Type.Object({ id: Id('deviceSignIn') }),
+        response: responses('The sign-in', DeviceSignIn, 'not_found'),
+      },
+    },
+    async ({ params }) => toDeviceSignIn(existing(await getDeviceSignIn(db, secrets, params.id), 'sign-in')),
+  );
+};
