@@ -3,6 +3,7 @@ import { useEffect } from 'preact/hooks';
 import { Link, Route, Switch, useLocation } from 'wouter-preact';
 import { api, BASE, onSignedOut, type Session, take } from './api/client.ts';
 import iconUrl from './icon.svg';
+import { AppsPage } from './pages/oauth-apps/page.tsx';
 import { AuditPage } from './pages/audit.tsx';
 import { DeliveriesPage } from './pages/deliveries.tsx';
 import { DeliveryPage } from './pages/delivery.tsx';
@@ -149,6 +150,9 @@ function Pages() {
       </Route>
       <Route path="/mailboxes/links">
         <LinksPage />
+      </Route>
+      <Route path="/mailboxes/apps">
+        <AppsPage />
       </Route>
       <Route path="/mailboxes/:id/emails/:email">
         {({ id, email }) => <EmailPage key={email} account={id} id={email} />}

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { Browser } from 'puppeteer-core';
 import type { WebhookEndpoint } from '../../../src/contract/webhook.ts';
 import { type Browsing, browse, startBrowser } from '../../helpers/product/browser.ts';
+import { startAuthServer } from '../../helpers/servers/auth-server.ts';
 import { listenOnFreePort } from '../../helpers/servers/free-port.ts';
 import { type OwnLive, startLive } from '../../helpers/product/live.ts';
 import { addUser, type MailUser } from '../../helpers/product/mail-user.ts';
@@ -292,6 +293,44 @@ test('lists the links that wait for their owner, and revokes one', async () => {
   expect((await fetch(`${url}/link`)).status).toBe(404);
 }, 60_000);
 
+test('creates an OAuth app with its redirect address to copy, verifies, changes and deletes it', async () => {
+  const auth = await startAuthServer();
+  await desk.open('/mailboxes');
+  await desk.click('OAuth apps', 'link');
+  await desk.sees('No OAuth apps yet');
+  await desk.click('Create an app', 'button');
+  const guide = () => desk.page.$eval('dialog a', (link) => link.getAttribute('href'));
+  expect(await guide()).toMatch(/docs\/oauth\/microsoft$/);
+  await desk.page.select('dialog select', 'google');
+  await waitFor(async () => (await guide())?.endsWith('docs/oauth/google'), { what: 'the guide of Google' });
+  await desk.page.select('dialog select', 'custom');
+  await desk.fill('Name', 'CRM sign-in');
+  await desk.fill('Client id', auth.clientId);
+  await desk.fill('Client secret', 'a wrong one');
+  await desk.fill('Scope', 'openid email offline_access');
+  await desk.fill('Issuer', auth.issuer);
+  await desk.fill('Mail servers', '127.0.0.1');
+  await desk.click('Create it', 'button');
+  await desk.sees('Register this redirect address');
+  await desk.sees('/connect/oauth/callback');
+  await desk.picture('oauth-app');
+  await desk.click('Done', 'button');
+  await desk.click('Verify CRM sign-in', 'button');
+  await desk.sees('Client id and secret: wrong');
+  await desk.click('Done', 'button');
+  await desk.click('Change CRM sign-in', 'button');
+  await desk.fill('Client secret', auth.clientSecret);
+  await desk.click('Save', 'button');
+  await waitFor(async () => (await desk.page.$('dialog')) === null, { what: 'the change' });
+  await desk.click('Verify CRM sign-in', 'button');
+  await desk.sees('Client id and secret: ok');
+  await desk.click('Done', 'button');
+  await desk.click('Delete CRM sign-in', 'button');
+  await desk.click('Delete it', 'button');
+  await desk.sees('No OAuth apps yet');
+  await auth.close();
+}, 90_000);
+
 test('is usable in the dark, on a narrow screen, and for a screen reader', async () => {
   const [{ id: account } = { id: '' }] = (await live.api.get<{ data: { id: string }[] }>('/accounts')).data;
   const [email] = (await live.api.emails(account)).data;
@@ -310,11 +349,13 @@ test('is usable in the dark, on a narrow screen, and for a screen reader', async
     ['events', '/events', 'Waiting for the next event'],
     ['keys', '/keys', 'Last used'],
     ['links', '/mailboxes/links?status=all', 'Office of Ben'],
+    ['oauth apps', '/mailboxes/apps', 'Mail of customers'],
     ['audit', '/audit', 'refused 401'],
     ['nothing', '/audit?object=acc_none', 'No record fits'],
     ['settings', '/settings', 'WEBHOOK_TIMEOUT'],
   ];
   await live.api.post('/auth/links', { name: 'Office of Ben', state: 'customer 8' });
+  await live.api.post('/oauth/apps', { provider: 'microsoft', name: 'Mail of customers', client_id: 'c0ffee' });
   const found: string[] = [];
   for (const { name, ...view } of [
     { name: 'light' },

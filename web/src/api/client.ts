@@ -14,6 +14,7 @@ export type HistoryEntry = Schemas['HistoryEntry'];
 export type ApiKey = Schemas['ApiKey'];
 export type AuditRecord = Schemas['AuditRecord'];
 export type AuthLink = Schemas['AuthLink'];
+export type OAuthApp = Schemas['OAuthApp'];
 export type Overview = Schemas['Overview'];
 export type Session = Schemas['Session'];
 

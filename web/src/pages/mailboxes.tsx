@@ -28,6 +28,9 @@ export function MailboxesPage() {
       intro="Every mailbox that is connected, and how it is doing."
       actions={
         <>
+          <Link href="/mailboxes/apps" class="button">
+            OAuth apps
+          </Link>
           <Link href="/mailboxes/links" class="button">
             Connect links
           </Link>
