@@ -33,6 +33,7 @@ export const OTHER_LIVE: readonly string[] = [
   'live/oauth-expiry',
   'live/oauth-faults',
   'live/oauth-kinds',
+  'live/oauth-privacy',
   'live/operations',
   'live/other-servers',
   'live/failures/outage',
