@@ -36,6 +36,7 @@ export const OTHER_LIVE: readonly string[] = [
   'live/oauth-privacy',
   'live/operations',
   'live/other-servers',
+  'live/failures/oauth-kills',
   'live/failures/outage',
   'live/front/lost-key',
   'live/front/picture',
