@@ -2,8 +2,10 @@ import type { WorkflowClient } from '@temporalio/client';
 import type { AccountStatus, InitialSyncStatus } from '../contract/account.ts';
 import { accountIdsAfter, changeInitialSync, changeStatus, getAccountState } from '../db/queries/accounts.ts';
 import type { Db } from '../db/driver/client.ts';
+import { unfinishedImports } from '../db/queries/imports.ts';
 import { deleteIntentsBefore } from '../db/access/connect-intents.ts';
 import { type NewEvent, recordEvents } from '../db/outbox.ts';
+import { wakeImportRun } from './import-history.ts';
 import {
   accountWorkflowId,
   initialSyncWorkflowId,
@@ -37,13 +39,19 @@ const INTENT_RETENTION_MS = 60 * 60 * 1000;
 export function createAccountActivities({ db, client, heartbeatTimeoutMs }: AccountDeps) {
   const startOptions = (accountId: string) => accountStart(accountId, heartbeatTimeoutMs);
 
-  /** Makes the account's workflow connect again; starts a missing one, which repairs a lost one. */
+  /**
+   * Makes the account's workflow connect again; starts a missing one, which repairs a lost one. Starts the imports of the
+   * account that are due, too.
+   */
   async function startAccount({ accountId }: { accountId: string }): Promise<void> {
     await client.signalWithStart(WORKFLOWS.account, {
       ...startOptions(accountId),
       signal: SIGNALS.reconnected,
       signalArgs: [],
     });
+    for (const id of await unfinishedImports(db, accountId)) {
+      await wakeImportRun(client, { id, accountId }, heartbeatTimeoutMs);
+    }
   }
 
   /** Null when the account does not exist or is being removed. */

@@ -17,6 +17,7 @@ import {
   linkIntent,
   readIntent,
 } from '../db/access/connect-intents.ts';
+import { countUnfinished, createImport } from '../db/coordination/import-state.ts';
 import { type NewEvent, recordEvents } from '../db/outbox.ts';
 import type { Autoconfig } from '../discovery/autoconfig.ts';
 import { createDiscoverSources, discoverServers, type DiscoverSources } from '../discovery/discover.ts';
@@ -311,6 +312,7 @@ async function addAccount(
   });
   if (!account) return false;
   await insertBaselineFolders(tx, accountId, baseline, at);
+  await requestHistory(tx, accountId, intent, at);
   const data = { account, ...stateOf(intent) };
   await recordEvents(tx, accountId, [{ type: 'account.add', objectId: accountId, data, createdAt: new Date() }]);
   return true;
@@ -328,6 +330,7 @@ async function reconnectAccount(
   if (!change) return false;
   const { account, previous } = change;
   const createdAt = new Date();
+  await requestHistory(tx, accountId, intent, createdAt);
   const reconnected = { account, ...stateOf(intent) };
   const events: NewEvent[] = [{ type: 'account.reconnect', objectId: accountId, data: reconnected, createdAt }];
   if (previous !== 'running')
@@ -335,6 +338,16 @@ async function reconnectAccount(
   await recordEvents(tx, accountId, events);
   return true;
 }
+
+/** Queues the import that `config.history` asks for, unless one of the account is unfinished; `startAccount` starts it. */
+async function requestHistory(tx: Tx, accountId: string, { config }: AuthIntent, at: Date): Promise<void> {
+  const { history = 'none' } = config ?? {};
+  if (history === 'none' || (await countUnfinished(tx, accountId)) > 0) return;
+  const since = history === 'all' ? null : new Date(at.getTime() - history * DAY_MS);
+  await createImport(tx, { id: newId('import'), accountId, since, until: null, folders: null });
+}
+
+const DAY_MS = 24 * 60 * 60 * 1000;
 
 function stateOf({ state }: AuthIntent): { state?: string } {
   return state === undefined ? {} : { state };

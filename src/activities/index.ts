@@ -5,6 +5,7 @@ import { createDeliverActivities, type DeliverDeps } from './deliver.ts';
 import { createDeviceActivities } from './device-sign-in.ts';
 import { withFailures } from './failures.ts';
 import { createHousekeepingActivities, type HousekeepingDeps } from './housekeeping.ts';
+import { createImportHistoryActivities } from './import-history.ts';
 import { createMailboxActivities, type WatchDeps } from './mailbox.ts';
 import { createReparseActivities, type ReparseDeps } from './reparse.ts';
 import { createReplayActivities, type ReplayDeps } from './replay.ts';
@@ -49,6 +50,7 @@ export function createActivities(outerDeps: ActivityDeps) {
     ...createDeviceActivities(deps),
     ...createDeliverActivities(deps),
     ...createHousekeepingActivities(deps),
+    ...createImportHistoryActivities(deps),
     ...createMailboxActivities(deps),
     ...createRemoveActivities(deps),
     ...createReplayActivities(deps),

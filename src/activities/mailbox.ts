@@ -3,6 +3,7 @@ import { sleep } from '../async.ts';
 import { ApiError } from '../contract/errors.ts';
 import type { Db } from '../db/driver/client.ts';
 import { holdLogins, takeLogin } from '../db/coordination/login-budget.ts';
+import { ImportStopped } from '../db/coordination/import-state.ts';
 import { type Lease, type LeaseNotifications, requestRoom, takeLease } from '../db/coordination/lease.ts';
 import { asksForPatience, suggestedPause } from '../imap/response-codes.ts';
 import { openInTurn } from '../imap/room.ts';
@@ -14,8 +15,10 @@ import { createTokenEnds, loginOf, withLogin } from '../mailbox/logins.ts';
 import { isScanned, scanBaseline } from '../mailbox/baseline.ts';
 import type { SyncContext } from '../mailbox/context.ts';
 import { importMail } from '../mailbox/import.ts';
+import { importHistory } from '../mailbox/import-history.ts';
 import { loadSyncSettings, saveVerification, saveWatchFailure, type SyncSettings } from '../mailbox/settings.ts';
 import { loadFolders } from '../mailbox/store/folders.ts';
+import { loadImportRun } from '../mailbox/store/import-folders.ts';
 import { type Verification, verifyMailbox } from '../mailbox/verify.ts';
 import { watch } from '../mailbox/watch.ts';
 import { syncContext } from '../mailbox/with-mailbox.ts';
@@ -94,12 +97,17 @@ export function createMailboxActivities(deps: WatchDeps) {
     return { done: await withHeartbeats('import', () => importUntilEnd(deps, accountId)) };
   }
 
+  /** Reads what is left of an import of older mail. `done` is false when more is left, or it is no longer running. */
+  async function importOlderMail({ id }: { id: string }): Promise<{ done: boolean }> {
+    return { done: await withHeartbeats('import', () => importOlder(deps, id)) };
+  }
+
   /** Compares the store with the whole mailbox and repairs differences. */
   async function verifyStore({ accountId }: { accountId: string }): Promise<Verification> {
     return withHeartbeats('verification', () => verifyWhole(deps, accountId));
   }
 
-  return { watchMailbox, importMailbox, verifyStore };
+  return { watchMailbox, importMailbox, importOlderMail, verifyStore };
 }
 
 /** An account to whose mailbox an activity opens connections. */
@@ -179,13 +187,41 @@ function notedRefusal({ db, logger }: WatchDeps, host: string, error: unknown): 
 async function importUntilEnd(deps: WatchDeps, accountId: string): Promise<boolean> {
   const settings = await loadSyncSettings(deps.db, accountId);
   if (!settings?.initialSync) throw toFailure(accountNotFound());
+  const { days } = settings.initialSync;
+  const since = new Date(settings.connectedAt.getTime() - days * 24 * 60 * MINUTE);
+  return importInTurns(deps, accountId, settings, (ctx, signal) =>
+    importMail(ctx, { since, signal, onProgress: () => {} }),
+  );
+}
+
+/** False: more mail is left to import, or the import is no longer running. */
+async function importOlder(deps: WatchDeps, id: string): Promise<boolean> {
+  const run = await loadImportRun(deps.db, id);
+  if (!run) return false;
+  const settings = await loadSyncSettings(deps.db, run.accountId);
+  if (!settings) throw toFailure(accountNotFound());
+  let isStopped = false;
+  const isDone = await importInTurns(deps, run.accountId, settings, async (ctx, signal) => {
+    await importHistory(ctx, run, signal).catch((error: unknown) => {
+      if (!(error instanceof ImportStopped)) throw error;
+      isStopped = true;
+    });
+  });
+  return isDone && !isStopped;
+}
+
+/** False: more mail is left to import. */
+async function importInTurns(
+  deps: WatchDeps,
+  accountId: string,
+  settings: SyncSettings,
+  work: (ctx: SyncContext, signal: AbortSignal) => Promise<void>,
+): Promise<boolean> {
   const { cancellationSignal } = Context.current();
   const end = endSignal(IMPORT_MS);
   try {
     const mailbox = await openMailbox(deps, { accountId, watchEpoch: null }, settings, cancellationSignal);
-    const { days } = settings.initialSync;
-    const since = new Date(settings.connectedAt.getTime() - days * 24 * 60 * MINUTE);
-    await inTurns(mailbox, end.signal, (ctx, signal) => importMail(ctx, { since, signal, onProgress: () => {} }));
+    await inTurns(mailbox, end.signal, work);
     return !end.signal.aborted;
   } catch (error) {
     if (cancellationSignal.aborted) throw new CancelledFailure('the import was cancelled');

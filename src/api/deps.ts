@@ -71,6 +71,8 @@ export interface Commands extends ChangeCommands, SendCommands, DraftCommands {
   attemptWaiting(endpointId: string): Promise<void>;
   /** Starts a stored replay; a worker starts it later if Temporal is unavailable. */
   startReplay(replay: { id: string; endpointId: string }): Promise<void>;
+  /** Makes the workflow of an import read its stored state; starts it if it does not run. */
+  wakeImport(ref: { id: string; accountId: string }): Promise<void>;
   /** Cancels a replay; does nothing when it has finished. */
   cancelReplay(replayId: string): Promise<void>;
 }

@@ -204,6 +204,14 @@ export const AuthIntent = Type.Object(
         initial_sync_days: Type.Optional(
           Type.Integer({ minimum: 1, maximum: 30, default: 30, description: 'days of mail to import' }),
         ),
+        history: Type.Optional(
+          Type.Union([Type.Literal('all'), Type.Literal('none'), Type.Integer({ minimum: 1, maximum: 36_500 })], {
+            default: 'none',
+            description:
+              'starts an import of older mail (see `createImport`), which follows the initial sync: `all`, or the mail of ' +
+              'so many days. On a reconnect it starts one unless an import of the account is unfinished',
+          }),
+        ),
       }),
     ),
     state: Type.Optional(Type.String({ maxLength: 1000 })),

@@ -12,6 +12,10 @@ export const AUDIT_ACTIONS = [
   'account.update',
   'account.remove',
   'account.reparse',
+  'import.create',
+  'import.pause',
+  'import.continue',
+  'import.cancel',
   'oauth_app.create',
   'oauth_app.update',
   'oauth_app.delete',
@@ -44,7 +48,7 @@ export const AuditRecord = Type.Object(
     status: Type.Integer({ description: 'HTTP status of the response' }),
     object_id: Nullable(
       Type.String({
-        description: 'the key, link, account, sign-in, endpoint, delivery or replay; null: nothing was created',
+        description: 'the key, link, account, sign-in, import, endpoint, delivery or replay; null: nothing was created',
       }),
     ),
     api_key_id: Nullable(

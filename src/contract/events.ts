@@ -4,6 +4,7 @@ import { CursorListOf, DateTime, OneOf } from './common.ts';
 import { Email } from './email.ts';
 import { Folder } from './folder.ts';
 import { OAUTH_PROVIDERS } from './oauth.ts';
+import { Import } from './runs/import.ts';
 import { TrackingClickData, TrackingOpenData } from './tracking.ts';
 
 /** Every event type that an endpoint can subscribe to. */
@@ -31,6 +32,10 @@ export const EVENT_TYPES = [
   'account.restored',
   'oauth_app.failing',
   'oauth_app.recovered',
+  'import.started',
+  'import.completed',
+  'import.failed',
+  'import.cancelled',
 ] as const;
 export const EventType = OneOf(EVENT_TYPES, { $id: 'EventType' });
 export type EventType = (typeof EVENT_TYPES)[number];
@@ -52,6 +57,7 @@ export const AccountStatusData = Type.Object({
   status_detail: Type.String(),
 });
 export const InitialSyncData = Type.Object({ initial_sync: InitialSync });
+export const ImportData = Type.Object({ import: Import });
 export const RestoredData = Type.Object({
   epoch: Type.Integer({ description: '`epoch` of this event and all later ones' }),
   set_back_to: DateTime('the store was set back to about this time: what it had learned since is lost'),
@@ -93,6 +99,10 @@ export const EVENT_DATA = {
   'account.restored': RestoredData,
   'oauth_app.failing': OAuthAppEventData,
   'oauth_app.recovered': OAuthAppEventData,
+  'import.started': ImportData,
+  'import.completed': ImportData,
+  'import.failed': ImportData,
+  'import.cancelled': ImportData,
 } as const;
 
 /** The body of every request to a webhook endpoint ; `sequence` counts per account without gaps. */

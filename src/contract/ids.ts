@@ -13,6 +13,7 @@ export const ID_PREFIXES = {
   tracking: 'trk',
   thread: 'thr',
   replay: 'rpl',
+  import: 'imp',
   intent: 'int',
   authLink: 'lnk',
   change: 'chg',

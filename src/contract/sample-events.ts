@@ -2,6 +2,7 @@ import type { Account, InitialSync } from './account.ts';
 import type { Attendee, Email } from './email.ts';
 import type { EventType } from './events.ts';
 import type { Folder } from './folder.ts';
+import type { Import } from './runs/import.ts';
 import type { TrackingOpenData } from './tracking.ts';
 
 /*
@@ -172,6 +173,33 @@ const initialSync = (to: InitialSync['status'], date: string): InitialSync => ({
 const oauthApp = (to: 'ok' | 'failing', detail: string) => ({
   app: { id: `oap_${NUMBER}`, provider: 'microsoft', name: 'Mail for CRM', status: to, status_detail: detail },
 });
+const importOf = (account_id: string, date: string, to: Import['status']): Import => {
+  const done = to === 'completed' ? 1_200 : 0;
+  return {
+    object: 'Import',
+    id: `imp_${NUMBER}`,
+    account_id,
+    status: to,
+    reason: to === 'failed' ? 'the connection timed out' : null,
+    next_attempt_at: null,
+    since: null,
+    until: null,
+    folders: null,
+    order: 'newest_first',
+    progress: {
+      folders_known: 8,
+      folders_done: to === 'completed' ? 8 : 0,
+      messages_known: 1_200,
+      messages_done: done,
+      messages_left: 1_200 - done,
+    },
+    imported: done,
+    messages_per_second: to === 'running' ? 0 : null,
+    created_at: date,
+    started_at: date,
+    completed_at: to === 'running' ? null : date,
+  };
+};
 
 const SAMPLES: Record<EventType, (accountId: string, date: string) => object> = {
   'email.new': (id, date) => ({ email: email(id, date) }),
@@ -196,6 +224,10 @@ const SAMPLES: Record<EventType, (accountId: string, date: string) => object> = 
   'account.initial_sync.failed': (_, date) => ({ initial_sync: initialSync('failed', date) }),
   'oauth_app.failing': () => oauthApp('failing', 'the client secret of the app has expired: create a new one'),
   'oauth_app.recovered': () => oauthApp('ok', ''),
+  'import.started': (id, date) => ({ import: importOf(id, date, 'running') }),
+  'import.completed': (id, date) => ({ import: importOf(id, date, 'completed') }),
+  'import.failed': (id, date) => ({ import: importOf(id, date, 'failed') }),
+  'import.cancelled': (id, date) => ({ import: importOf(id, date, 'cancelled') }),
   'account.restored': (_, date) => ({ epoch: Date.parse(date), set_back_to: date, restored_at: date }),
 };
 

@@ -48,7 +48,7 @@ export async function listAllUids(session: ImapSession): Promise<number[]> {
 }
 
 /** The last message, and those that EXISTS does not count: the pages end there where one command may not name all. */
-async function listUncounted(session: ImapSession, query: { since?: Date } = {}): Promise<number[]> {
+async function listUncounted(session: ImapSession, query: SearchWindow = {}): Promise<number[]> {
   const exists = existsIn(session);
   if (exists === 0 || exists < session.messageLimit) return [];
   return (await search(session, { first: exists, last: Infinity }, query)) ?? [];
@@ -58,21 +58,28 @@ export function leftOutMessages(): MailError {
   return new MailError('provider_error', 'imap', 'the IMAP server left out messages of a folder');
 }
 
+/** Days of arrival, in the server's time zone (SEARCH SINCE and BEFORE, RFC 9051 6.4.4); a side that is left out is open. */
+export interface SearchWindow {
+  since?: Date;
+  before?: Date;
+}
+
 /**
- * UIDs of messages that arrived on a day or later, in the server's time zone (SEARCH SINCE, RFC 9051 6.4.4), and those of
- * earlier ones where the server refuses that. `complete` is that of the folder.
+ * UIDs of messages that arrived in a window of days, and those of all others where the server refuses such a search.
+ * `complete` is that of the folder.
  * @throws MailError
  */
-export async function listUidsSince(session: ImapSession, since: Date): Promise<ListedUids> {
+export async function listUidsIn(session: ImapSession, window: SearchWindow): Promise<ListedUids> {
   // shows how many messages one command may name
   const { uids: all, complete } = await listUids(session);
+  if (!window.since && !window.before) return { uids: all, complete };
   const uids: number[] = [];
   for (const page of pagesOf(session, existsIn(session))) {
-    const found = await search(session, page, { since });
+    const found = await search(session, page, window);
     if (!found) return { uids: all, complete };
     for (const uid of found) uids.push(uid);
   }
-  for (const uid of await listUncounted(session, { since })) uids.push(uid);
+  for (const uid of await listUncounted(session, window)) uids.push(uid);
   return { uids: [...new Set(uids)].sort((a, b) => a - b), complete };
 }
 
@@ -140,7 +147,7 @@ async function ask(session: ImapSession, page: Page): Promise<number[]> {
 }
 
 /** Undefined when the server refuses. */
-async function search(session: ImapSession, page: Page, query: { since?: Date }): Promise<number[] | undefined> {
+async function search(session: ImapSession, page: Page, query: SearchWindow): Promise<number[] | undefined> {
   const seq = setOf(session, page);
   const found = await session.run('SEARCH', () => session.client.search({ seq, ...query }, { uid: true }), {
     deadlineMs: FETCH_TIMEOUT_MS,

@@ -1,5 +1,5 @@
-import { fetchMetaOf } from '../imap/fetch.ts';
-import { leftOutMessages, listUidsSince } from '../imap/list-uids.ts';
+import { fetchMetaOf, type MessageMeta } from '../imap/fetch.ts';
+import { leftOutMessages, listUidsIn } from '../imap/list-uids.ts';
 import { refusedAs, refusedAsMissing } from '../imap/response-codes.ts';
 import { MailError } from '../mail-wire/mail-error.ts';
 import { PartUnavailable } from '../outage.ts';
@@ -7,35 +7,73 @@ import type { SyncContext } from './context.ts';
 import { ingest, type IngestTarget } from './ingest/ingest.ts';
 import { assertSelected, type Selection, withSelected } from './selected.ts';
 import { type FolderState, loadFolders } from './store/folders.ts';
+import { uidsToImport } from './store/import-folders.ts';
 import { locatedUids } from './store/locations.ts';
 
 export interface ImportOptions {
-  /** messages that arrived since then are imported */
-  since: Date;
+  /** messages that arrived since then are imported; null: however old */
+  since: Date | null;
+  /** messages that arrived before then are imported; left out: up to the connect */
+  until?: Date | null;
   signal: AbortSignal;
   /** called after each batch that was committed */
   onProgress(imported: number): void;
+  /** left out: all folders, as the initial sync */
+  run?: ImportSteps;
+}
+
+/** What an import of chosen folders stores of its progress. */
+export interface ImportSteps {
+  importId: string;
+  /** ids of the folders to read */
+  folders: ReadonlySet<string>;
+  /** how many messages of a folder are left */
+  onListed(folderId: string, left: number): Promise<void>;
+  /** messages that were read and not stored: they are outside the window, or stored already */
+  onSkipped(folderId: string, count: number): Promise<void>;
+  /** a folder was read completely: `readBelow` is its UIDNEXT; null: unknown */
+  onDone(folderId: string, readBelow: number | null): Promise<void>;
 }
 
 /** Messages whose metadata is requested in one FETCH. */
 const CHUNK = 500;
+const DAY_MS = 24 * 3600 * 1000;
 
 /**
  * Imports messages from before the connect, folder by folder (INBOX first), newest first. Stored messages are skipped, so
  * it continues where it was stopped. A folder that cannot be read now does not stop the others. Emits no `email.new`.
  * @throws PartUnavailable when the storage had no room for some messages, MailError when a folder could not be read
- *   completely, both once all others are imported; MailError
+ *   completely, both once all others are imported; MailError; ImportStopped
  */
 export async function importMail(ctx: SyncContext, options: ImportOptions): Promise<void> {
-  const folders = (await loadFolders(ctx.db, ctx.account.id)).filter((folder) => folder.selectable);
   const done: Imported = { leftOut: 0 };
-  const rank = (folder: FolderState) => (folder.role === 'INBOX' ? 0 : folder.role === 'ALL' ? 2 : 1);
-  for (const folder of folders.sort((a, b) => rank(a) - rank(b))) {
+  for (const folder of await foldersToRead(ctx, options)) {
     if (options.signal.aborted) return;
     await importFolder(ctx, folder, options, done);
   }
   if (done.unread) throw done.unread;
   if (done.leftOut > 0) throw new PartUnavailable('storage', { detail: 'the storage is full', full: true });
+}
+
+/**
+ * Counts the messages of folders that are left to import, before the first is read.
+ * @throws MailError
+ */
+export async function countMail(ctx: SyncContext, options: ImportOptions & { run: ImportSteps }): Promise<void> {
+  for (const folder of await foldersToRead(ctx, options)) {
+    if (options.signal.aborted) return;
+    await withSelected(ctx.session, folder.path, async (selection) => {
+      if (selection.exists > 0) await listWanted(ctx, folder, options);
+    });
+  }
+}
+
+async function foldersToRead(ctx: SyncContext, { run }: ImportOptions): Promise<FolderState[]> {
+  const folders = (await loadFolders(ctx.db, ctx.account.id)).filter(
+    ({ id, selectable }) => selectable && (run?.folders.has(id) ?? true),
+  );
+  const rank = (folder: FolderState) => (folder.role === 'INBOX' ? 0 : folder.role === 'ALL' ? 2 : 1);
+  return folders.sort((a, b) => rank(a) - rank(b));
 }
 
 interface Imported {
@@ -52,18 +90,30 @@ async function importFolder(
   done: Imported,
 ): Promise<void> {
   const read = new Set<number>();
+  const leftOutBefore = done.leftOut;
+  let isRead = true;
+  let readBelow: number | null = null;
   const noteRefusal = (refusal: MailError) => {
     // Not ours to read, or deleted since: no later attempt would find more.
-    if (!refusedAs('forbidden', refusal) && !refusedAsMissing(refusal)) done.unread = refusal;
+    if (refusedAs('forbidden', refusal) || refusedAsMissing(refusal)) return;
+    done.unread = refusal;
+    isRead = false;
   };
   try {
     for (let left = true; left && !options.signal.aborted; ) {
-      const round = (selection: Selection) => importRound(ctx, { folder, selection, read, done }, options);
+      const round = (selection: Selection) => {
+        readBelow = selection.uidNext;
+        return importRound(ctx, { folder, selection, read, done }, options);
+      };
       left = (await withSelected(ctx.session, folder.path, round, noteRefusal)) ?? false;
     }
   } catch (error) {
     if (!(error instanceof MailError) || !ctx.session.client.usable) throw error;
     done.unread = error;
+    isRead = false;
+  }
+  if (isRead && done.leftOut === leftOutBefore && !options.signal.aborted) {
+    await options.run?.onDone(folder.id, readBelow);
   }
 }
 
@@ -90,20 +140,12 @@ async function importRound(
     // The watch maps the stored UIDs first.
     throw new MailError('provider_error', 'imap', 'the UIDs of a folder have changed');
   }
-  // SEARCH SINCE compares days in the server's time zone (RFC 9051 6.4.4): request one more day and compare
-  // INTERNALDATE.
-  const asked = new Date(options.since.getTime() - 24 * 3600 * 1000);
-  const { uids: listed, complete } = await listUidsSince(ctx.session, asked);
-  const uids = listed.filter((uid) => uid < (folder.baselineUidNext ?? Infinity) && !read.has(uid));
+  const { uids, complete } = await listWanted(ctx, folder, options, read);
   const before = read.size;
   for (let end = uids.length; end > 0 && !options.signal.aborted; end -= CHUNK) {
     const chunk = uids.slice(Math.max(0, end - CHUNK), end);
-    done.leftOut += await importChunk(
-      ctx,
-      { folder, selection, source: 'initialSync' },
-      { uids: chunk, read },
-      options,
-    );
+    const target = { folder, selection, source: 'initialSync', importId: options.run?.importId } as const;
+    done.leftOut += await importChunk(ctx, target, { uids: chunk, read }, options);
   }
   // what is listed is imported first
   const isUnread = uids.length > 0 ? read.size === before : !complete;
@@ -111,11 +153,29 @@ async function importRound(
   return uids.length > 0;
 }
 
+/** UIDs of messages of the selected folder that are left to import, ascending; some may be outside the window by a day. */
+async function listWanted(
+  ctx: SyncContext,
+  folder: FolderState,
+  { since, until, run }: ImportOptions,
+  read: ReadonlySet<number> = new Set(),
+): Promise<{ uids: number[]; complete: boolean }> {
+  // SEARCH compares days in the server's time zone (RFC 9051 6.4.4): request one more on each side and compare INTERNALDATE.
+  const { uids: listed, complete } = await listUidsIn(ctx.session, {
+    ...(since ? { since: new Date(since.getTime() - DAY_MS) } : {}),
+    ...(until ? { before: new Date(until.getTime() + 2 * DAY_MS) } : {}),
+  });
+  const unread = listed.filter((uid) => !read.has(uid));
+  const uids = await uidsToImport(ctx.db, folder, unread);
+  await run?.onListed(folder.id, uids.length);
+  return { uids, complete };
+}
+
 async function importChunk(
   ctx: SyncContext,
   target: IngestTarget,
   { uids, read }: { uids: number[]; read: Set<number> },
-  { since, onProgress }: ImportOptions,
+  { since, until, onProgress, run }: ImportOptions,
 ): Promise<number> {
   assertSelected(ctx.session, target.selection);
   const located = await locatedUids(ctx.db, target.folder.id, uids, true);
@@ -123,10 +183,13 @@ async function importChunk(
     ctx.session,
     uids.filter((uid) => !located.has(uid)),
   );
-  const wanted = metas.filter((meta) => meta.internalDate >= since).sort((a, b) => b.uid - a.uid);
+  const isWanted = ({ internalDate }: MessageMeta) =>
+    (!since || internalDate >= since) && (!until || internalDate < until);
+  const wanted = metas.filter(isWanted).sort((a, b) => b.uid - a.uid);
   const { leftOut } = await ingest(ctx, target, wanted, onProgress);
   for (const uid of located) read.add(uid);
   for (const { uid } of metas) read.add(uid);
+  await run?.onSkipped(target.folder.id, uids.length - wanted.length);
   onProgress(0);
   return leftOut.length;
 }

@@ -1,8 +1,10 @@
 import type { Client } from '@temporalio/client';
 import { createLimiter } from '../async.ts';
 import { importStart, removalStart } from '../activities/account.ts';
+import { importHistoryStart } from '../activities/import-history.ts';
 import { accountsToImport, accountsToRemove } from '../db/queries/account-health.ts';
 import type { Db } from '../db/driver/client.ts';
+import { importsToRun } from '../db/queries/imports.ts';
 import { giveUpDraft, draftsBeingSaved, releaseReservation, supersededDrafts } from '../outgoing/draft-state.ts';
 import { giveUp, type HeldSend, heldSends } from '../outgoing/send-state.ts';
 import type { Logger } from '../runtime/logger.ts';
@@ -78,6 +80,9 @@ export function createLostRunLooks(
     imports: look(async (page) =>
       (await accountsToImport(db, page)).map((id) => run(id, importStart(id, deps.heartbeatTimeoutMs))),
     ),
+    olderImports: look(async (page) =>
+      (await importsToRun(db, page)).map((ref) => run(ref.id, importHistoryStart(ref, deps.heartbeatTimeoutMs))),
+    ),
     submissions: look(async (page) =>
       (await heldSends(db, 'submitting', page)).map((send) => run(send.id, submission(send))),
     ),
@@ -113,6 +118,7 @@ export function createLostRunLooks(
 export type LostWork =
   | 'removals'
   | 'imports'
+  | 'olderImports'
   | 'submissions'
   | 'filings'
   | 'queuedSends'

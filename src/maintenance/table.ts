@@ -75,6 +75,7 @@ export function maintenanceTasks(deps: MaintenanceDeps): Task[] {
     installation('find overdue delivery runs', 15 * SECOND, () => lostRuns.findOverdue()),
     installation('resume removals without a workflow', 15 * SECOND, lost.removals),
     installation('resume initial syncs without a workflow', 15 * SECOND, lost.imports),
+    installation('resume imports without a workflow', 15 * SECOND, lost.olderImports),
     installation('resume submissions without a workflow', 15 * SECOND, lost.submissions),
     installation('resume the filing of copies without a workflow', 15 * SECOND, lost.filings),
     installation('give up queued sends without a workflow', 15 * SECOND, lost.queuedSends),

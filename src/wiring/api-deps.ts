@@ -1,6 +1,7 @@
 import { hkdfSync } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import type { Client } from '@temporalio/client';
+import { wakeImportRun } from '../activities/import-history.ts';
 import { createCommands } from '../api/commands/index.ts';
 import type { ApiDeps } from '../api/deps.ts';
 import type { Config, Env } from '../config/config.ts';
@@ -72,6 +73,7 @@ export function apiDeps(config: Config, logger: Logger, surroundings: ApiSurroun
           logger.warn({ err, replayId: replay.id }, 'could not start replay workflow; a worker will retry'),
         ),
       cancelReplay: (id) => cancelReplayRun({ client, db, logger }, id),
+      wakeImport: wakeImportWith(client, config, logger),
     }),
     ...(config.temporalCodec
       ? { codecRoutes: codecRoutes({ codec: createPayloadCodec(codecKeys(config), 'show'), ...config.temporalCodec }) }
@@ -99,6 +101,13 @@ export function apiDeps(config: Config, logger: Logger, surroundings: ApiSurroun
       trustProxy: config.trustProxy,
     },
   };
+}
+
+function wakeImportWith(client: Client, config: Config, logger: Logger): ApiDeps['commands']['wakeImport'] {
+  return (ref) =>
+    wakeImportRun(client.workflow, ref, config.sync.heartbeatTimeoutMs).catch((err: unknown) =>
+      logger.warn({ err, importId: ref.id }, 'could not wake import workflow; a worker will retry'),
+    );
 }
 
 /** Finds, for the pages, the servers of an address and its provider's login hint. */

@@ -4,6 +4,7 @@ export { connectByDevice } from './connect-by-device.ts';
 export { connectMailbox } from './connect-mailbox.ts';
 export { deliverWebhooks } from './deliver-webhooks.ts';
 export { housekeeping } from './housekeeping.ts';
+export { importHistory } from './import-history.ts';
 export { initialSync } from './initial-sync.ts';
 export { removeAccount } from './remove-account.ts';
 export { reparse } from './reparse.ts';

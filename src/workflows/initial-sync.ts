@@ -1,8 +1,8 @@
 import { ActivityCancellationType, continueAsNew, proxyActivities, sleep, workflowInfo } from '@temporalio/workflow';
 import type { AccountActivities } from '../activities/account.ts';
 import type { MailboxActivities } from '../activities/mailbox.ts';
-import { waitAfter } from './backoff.ts';
 import { type Failed, readFailure } from './failure.ts';
+import { countFailure, HEARTBEAT_TIMEOUT_MS, MAX_FAILURES, waitAfterFailure } from './import-attempts.ts';
 import { QUEUES } from './names.ts';
 import { classOf, trackState } from './run-state.ts';
 import { setSearchAttributes } from './search-attributes.ts';
@@ -29,13 +29,6 @@ export interface InitialSyncInput {
   /** from the previous run: attempts in a row that an outage of this installation ended */
   outages?: number;
 }
-
-const MAX_FAILURES = 5;
-const BACKOFF = { firstMs: 2_000, factor: 3, longestMs: 60_000 };
-/** Most outages are short, such as the replacement of a worker. */
-const OUTAGE_BACKOFF = { firstMs: 500, longestMs: 60_000 };
-/** At most: only a missing heartbeat shows that the worker of an import is lost. */
-const HEARTBEAT_TIMEOUT_MS = 30_000;
 
 const { setInitialSync, countImported } = proxyActivities<AccountActivities>({
   taskQueue: QUEUES.commands,
@@ -81,7 +74,7 @@ export async function initialSync(input: InitialSyncInput): Promise<void> {
       shown.enter('failed', { lastError: classOf(failed), counts: shownCounts(imported, failures) });
       throw error;
     }
-    const waitMs = pace * (outages === 0 ? waitAfter(failures, BACKOFF) : waitAfter(outages, OUTAGE_BACKOFF));
+    const waitMs = pace * waitAfterFailure({ failures, outages });
     const counts = shownCounts(imported, failures);
     shown.enter('running', { lastError: classOf(failed), nextAttemptMs: waitMs, counts });
     await sleep(waitMs);
@@ -102,17 +95,4 @@ async function attemptImport(
     if (failed.kind === 'cancelled') throw error;
     return { failed, error };
   }
-}
-
-/** Counts failures and outages in a row: an outage keeps the count of failures, a failure resets the count of outages. */
-function countFailure(before: { failures: number; outages: number }, failed: Failed): typeof before {
-  return countsAsAttempt(failed)
-    ? { failures: before.failures + 1, outages: 0 }
-    : { failures: before.failures, outages: before.outages + 1 };
-}
-
-/** Whether a failure counts as a failed attempt: an outage of this installation does not, a full storage does. */
-function countsAsAttempt(failed: Failed): boolean {
-  if (failed.kind === 'timeout') return true;
-  return failed.kind === 'failed' && failed.code !== 'unavailable' && failed.code !== 'not_found';
 }

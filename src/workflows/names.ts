@@ -31,6 +31,7 @@ export const WORKFLOWS = {
   verifyMailbox: 'verifyMailbox',
   replay: 'replay',
   reparse: 'reparse',
+  importHistory: 'importHistory',
 } as const;
 
 /** Workflow ids derive from the resource: Temporal refuses to start one twice. */
@@ -61,6 +62,8 @@ export const deliveryBatchWorkflowId = (endpointId: string, firstDeliveryId: str
 const again = (runs: number) => (runs === 0 ? '' : `/r${runs}`);
 /** A bulk replay of deliveries. */
 export const replayWorkflowId = (replayId: string) => `replay/${replayId}`;
+/** An import of older mail. */
+export const importHistoryWorkflowId = (importId: string) => `import/${importId}`;
 export const HOUSEKEEPING_WORKFLOW_ID = 'housekeeping';
 
 /**
@@ -97,6 +100,7 @@ export const ID_PREFIXES: Readonly<Record<string, string>> = {
   [WORKFLOWS.verifyMailbox]: 'verify/',
   [WORKFLOWS.replay]: 'replay/',
   [WORKFLOWS.reparse]: 'reparse/',
+  [WORKFLOWS.importHistory]: 'import/',
 };
 
 /** Whether a workflow of that type may have that id: an input is sealed for an id, and with it for the type. */
@@ -120,6 +124,8 @@ export const SIGNALS = {
   reconnected: 'reconnected',
   /** account, from its watching activity: the mailbox is connected and being watched */
   mailboxConnected: 'mailboxConnected',
+  /** importHistory: a call has changed the state of the import */
+  importChanged: 'importChanged',
   /** account: the worker that watches the mailbox is lost */
   watchLost: 'watchLost',
 } as const;

@@ -99,6 +99,7 @@ const within = (ms: Partial<{ connectDeadlineMs: number; removeDeadlineMs: numbe
     attemptWaiting: async () => {},
     startReplay: async () => {},
     cancelReplay: async () => {},
+    wakeImport: async () => {},
     ...ms,
   });
 

@@ -26,6 +26,7 @@ const RELEASED = {
   '0009_attempt_counts': '60b1062e90b5d6ab68c1f4ed0a91be4aeb85f339a7905f0692777578e0825c93',
   '0010_mail_trust_uploads_forwards': '48f84ecec449d4f0df80d0eac75976650232f44dc45de2653181cc04442ba220',
   '0011_device_sign_ins': '0512d4b12c6060e07f8b0a1078697cf46ad0a60613130fce980db3f47677217b',
+  '0012_imports': '9c181f78c32d8ec5db4a05769f9962933ce139709728e660f3733b35744ffa7a',
 };
 
 let whole: TestDatabase;

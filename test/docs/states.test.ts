@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { getTableConfig, PgDialect, type PgTable } from 'drizzle-orm/pg-core';
 import { ACCOUNT_STATUSES, INITIAL_SYNC_STATUSES } from '../../src/contract/account.ts';
+import { IMPORT_STATUSES } from '../../src/contract/runs/import.ts';
 import { REPLAY_STATUSES } from '../../src/contract/replay.ts';
 import { DELIVERY_STATUSES } from '../../src/contract/webhook.ts';
 import { drafts, sends } from '../../src/db/schema/index.ts';
@@ -52,6 +53,7 @@ describe('docs/states.md', () => {
   it.each([
     { heading: 'Account', states: [...ACCOUNT_STATUSES, ...shownBy('src/workflows/account.ts')] },
     { heading: 'Initial sync', states: INITIAL_SYNC_STATUSES },
+    { heading: 'Import', states: [...IMPORT_STATUSES, ...shownBy('src/workflows/import-history.ts')] },
     { heading: 'Send', states: allowedBy(sends, 'sends_state') },
     { heading: 'Draft', states: allowedBy(drafts, 'drafts_state') },
     { heading: 'Delivery', states: DELIVERY_STATUSES, within: WITHIN_PENDING },

@@ -9,7 +9,7 @@ import {
   fetchNewestMeta,
   fetchSources,
 } from '../../src/imap/fetch.ts';
-import { listAllUids, listUids, listUidsSince } from '../../src/imap/list-uids.ts';
+import { listAllUids, listUids, listUidsIn } from '../../src/imap/list-uids.ts';
 import { copyMessages, moveMessages } from '../../src/imap/move.ts';
 import { findByMessageId } from '../../src/imap/search.ts';
 import { selectFolder } from '../../src/imap/select.ts';
@@ -94,7 +94,7 @@ describe.each(Object.entries({ ...SERVERS, ...SILENT }))('a server that %s', (_,
 
   it('lists the UIDs since a day', async () => {
     const { session } = await serve(options);
-    expect((await listUidsSince(session, new Date(Date.UTC(2026, 0, 1)))).uids).toEqual(UIDS);
+    expect((await listUidsIn(session, { since: new Date(Date.UTC(2026, 0, 1)) })).uids).toEqual(UIDS);
   });
 
   it('gives the metadata of all messages', async () => {
@@ -199,7 +199,7 @@ describe('a server that announces a limit and counts one message too few', () =>
     server.script.answer = (text) => text.replace(/^\* (\d+) EXISTS/, (_, count) => `* ${Number(count) - 1} EXISTS`);
     await selectFolder(session, 'INBOX');
     expect((await listUids(session)).uids).toEqual(UIDS);
-    expect((await listUidsSince(session, new Date(0))).uids).toEqual(UIDS);
+    expect((await listUidsIn(session, { since: new Date(0) })).uids).toEqual(UIDS);
   });
 });
 

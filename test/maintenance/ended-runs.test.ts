@@ -3,12 +3,15 @@ import { Context } from '@temporalio/activity';
 import { eq, sql } from 'drizzle-orm';
 import { createAccountActivities } from '../../src/activities/account.ts';
 import { withFailures } from '../../src/activities/failures.ts';
+import { createImportHistoryActivities, wakeImportRun } from '../../src/activities/import-history.ts';
 import { createRemoveActivities } from '../../src/activities/remove.ts';
 import { createReplayActivities } from '../../src/activities/replay.ts';
 import { createDraftActivities } from '../../src/activities/save-draft.ts';
 import { createSendActivities } from '../../src/activities/send-email.ts';
 import { ApiError } from '../../src/contract/errors.ts';
+import { createImport } from '../../src/db/coordination/import-state.ts';
 import { getAccount, markRemoved } from '../../src/db/queries/accounts.ts';
+import { getImport } from '../../src/db/queries/imports.ts';
 import { createReplay, getReplay } from '../../src/db/queries/replays.ts';
 import { drafts } from '../../src/db/schema/index.ts';
 import { touchSynced } from '../../src/mailbox/settings.ts';
@@ -24,6 +27,7 @@ import {
   accountWorkflowId,
   draftWorkflowId,
   finishSendWorkflowId,
+  importHistoryWorkflowId,
   HOUSEKEEPING_WORKFLOW_ID,
   initialSyncWorkflowId,
   QUEUES,
@@ -52,6 +56,7 @@ type Expected = string | Record<End, string>;
 const EXPECTED: Record<string, Expected> = {
   account: 'running, in sync',
   initialSync: 'completed',
+  importHistory: { terminate: 'completed', cancel: 'cancelled', delete: 'completed', reset: 'completed' },
   removeAccount: 'gone',
   'sendEmail before the message leaves': { terminate: 'failed', cancel: 'failed', delete: 'failed', reset: 'sent' },
   'sendEmail while the message leaves': 'unknown',
@@ -113,6 +118,7 @@ function activities() {
   const real = {
     account: createAccountActivities({ db, client: client.workflow, heartbeatTimeoutMs: 2_000 }),
     remove: createRemoveActivities(deps),
+    older: createImportHistoryActivities({ db }),
     replay: createReplayActivities({ db }),
     send: createSendActivities(deps),
     draft: createDraftActivities(deps),
@@ -130,6 +136,10 @@ function activities() {
     },
     async importMailbox({ accountId }: { accountId: string }) {
       await work(accountId);
+      return { done: true };
+    },
+    async importOlderMail({ id }: { id: string }) {
+      await work(id);
       return { done: true };
     },
     async deleteContents(ref: { accountId: string }) {
@@ -171,8 +181,8 @@ function activities() {
     deleteExpired: async () => ({ done: true }),
     repairDeliveries: async () => {},
   };
-  const { account, remove, replay, send, draft } = real;
-  return withFailures({ ...account, ...remove, ...replay, ...send, ...draft, ...scripted });
+  const { account, remove, older, replay, send, draft } = real;
+  return withFailures({ ...account, ...remove, ...older, ...replay, ...send, ...draft, ...scripted });
 }
 
 const start = (type: string, workflowId: string, input: object, taskQueue: string = QUEUES.commands) =>
@@ -231,6 +241,14 @@ const BEGIN: Record<string, () => Promise<Subject>> = {
     await the.db.execute(sql`update accounts set last_synced_at = now() + interval '1 hour' where id = ${accountId}`);
     const state = async () => (await getAccount(the.db, accountId))?.initial_sync?.status ?? 'none';
     return { workflowId: initialSyncWorkflowId(accountId), state };
+  },
+  async importHistory() {
+    const ref = { id: newId('import'), accountId: await storeAccount(the) };
+    await createImport(the.db, { ...ref, since: null, until: null, folders: null });
+    await wakeImportRun(temporal.client.workflow, ref, 2_000);
+    await waitFor(() => attempts.has(ref.id));
+    const state = async () => (await getImport(the.db, ref.accountId, ref.id))?.status ?? 'none';
+    return { workflowId: importHistoryWorkflowId(ref.id), state };
   },
   async removeAccount() {
     const accountId = await storeAccount(the);

@@ -42,6 +42,7 @@ export interface CommandDeps {
   attemptWaiting: Commands['attemptWaiting'];
   startReplay: Commands['startReplay'];
   cancelReplay: Commands['cancelReplay'];
+  wakeImport: Commands['wakeImport'];
   /** how long callers wait, ms; for tests */
   connectDeadlineMs?: number;
   removeDeadlineMs?: number;
@@ -66,6 +67,7 @@ export function createCommands(given: CommandDeps): Commands {
     attemptWaiting: deps.attemptWaiting,
     startReplay: deps.startReplay,
     cancelReplay: deps.cancelReplay,
+    wakeImport: deps.wakeImport,
     verifyMailbox: (accountId) => verifyMailbox(deps, accountId),
     reparseMailbox: (accountId) => reparseMailbox(deps, accountId),
     ...createChangeCommands(deps),

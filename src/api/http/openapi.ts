@@ -15,6 +15,7 @@ import * as installation from '../../contract/installation.ts';
 import * as oauth from '../../contract/oauth.ts';
 import * as overview from '../../contract/overview.ts';
 import * as replay from '../../contract/replay.ts';
+import * as imports from '../../contract/runs/import.ts';
 import * as sending from '../../contract/sending.ts';
 import * as session from '../../contract/session.ts';
 import * as thread from '../../contract/thread.ts';
@@ -28,7 +29,7 @@ import { addEvents, EVENT_SCHEMAS } from './openapi-events.ts';
 
 const MODULES = [
   ...[account, email, thread, sending, folder, contact, apiKey, webhook, replay, history, tracking, events, audit],
-  ...[errors, authLink, oauth, session, overview, installation],
+  ...[errors, authLink, oauth, session, overview, installation, imports],
 ];
 
 type NamedSchema = TSchema & { $id: string };
@@ -48,6 +49,7 @@ const TAGS = [
   { name: 'Folders', description: 'Folders of a mailbox' },
   { name: 'Drafts', description: 'Drafts of a mailbox' },
   { name: 'Contacts', description: 'People the mailbox has exchanged mail with, and addresses it can send from' },
+  { name: 'Imports', description: 'Runs that import mail from before the connect' },
   { name: 'Webhooks', description: 'Endpoints that receive events, the delivery log, and the event feed' },
   {
     name: 'API keys',

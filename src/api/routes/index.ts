@@ -14,6 +14,7 @@ import { eventStreamRoutes } from './event-stream.ts';
 import { eventRoutes } from './events.ts';
 import { folderChangeRoutes, folderRoutes } from './mail/folders.ts';
 import { historyRoutes } from './history.ts';
+import { importRoutes } from './imports.ts';
 import { oauthAppRoutes } from './oauth-apps.ts';
 import { overviewRoutes } from './overview.ts';
 import { replayRoutes } from './replays.ts';
@@ -25,6 +26,7 @@ import { threadRoutes } from './mail/threads.ts';
 /** Every route under /api/v1. */
 export const ROUTES: readonly Routes[] = [
   accountRoutes,
+  importRoutes,
   emailRoutes,
   emailChangeRoutes,
   historyRoutes,

@@ -15,6 +15,8 @@ import {
   pathReservations,
   folders,
   idempotencyKeys,
+  importFolders,
+  imports,
   locations,
   mergingThreads,
   sends,
@@ -43,6 +45,8 @@ const MAIL_TABLES = [
   // before emails: their trigger changes no summary then
   threadSummaries,
   emails,
+  importFolders,
+  imports,
   folders,
   pathReservations,
   connectIntents,

@@ -1,6 +1,7 @@
 /*
  * Who owns what:
  *   accounts 1─n folders 1─n locations n─1 emails 1─1 email_contents, email_search; emails 1─n attachments
+ *   accounts 1─n imports 1─n import_folders
  *   accounts 1─n events 1─n deliveries n─1 webhook_endpoints; deliveries 1─n delivery_attempts,
  *   1─1 pending_deliveries as long as they are pending
  *
@@ -15,6 +16,7 @@ export * from './access.ts';
 export * from './accounts.ts';
 export * from './emails.ts';
 export * from './folders.ts';
+export * from './imports.ts';
 export * from './installation.ts';
 export * from './oauth.ts';
 export * from './sending.ts';

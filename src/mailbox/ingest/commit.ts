@@ -1,6 +1,7 @@
 import { type SQL, sql } from 'drizzle-orm';
 import type { Tx } from '../../db/driver/client.ts';
 import { toEmail } from '../../db/queries/mail/email-object.ts';
+import { countBatch } from '../../db/coordination/import-state.ts';
 import { inLease } from '../../db/coordination/lease.ts';
 import { type NewEvent, recordEvents } from '../../db/outbox.ts';
 import { Writes } from '../../db/driver/writes.ts';
@@ -214,12 +215,14 @@ async function saveEmails(
 async function saveProgress(
   tx: Tx,
   { account }: SyncContext,
-  { folder, selection, source, cursorLimit = Infinity }: IngestTarget,
+  { folder, selection, source, importId, cursorLimit = Infinity }: IngestTarget,
   { metas, rows, located, now, writes, inserted, isFlushed }: Batch & Saved,
 ): Promise<number | null> {
   const reached = metas.reduce((max, { uid }) => Math.max(max, uid + 1), folder.uidNext ?? 1);
   const uidNext = source === 'live' ? Math.min(reached, cursorLimit) : folder.uidNext;
-  if (source === 'initialSync') await addImported(tx, account.id, rows.length);
+  if (importId !== undefined) {
+    await countBatch(tx, { importId, folderId: folder.id }, { imported: rows.length, read: metas.length });
+  } else if (source === 'initialSync') await addImported(tx, account.id, rows.length);
   else {
     const events = rows.map((row) => arrivalEvent(row, folder, now));
     if (events.length > 0) await recordEvents(tx, account.id, events, writes);

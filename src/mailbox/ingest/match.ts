@@ -142,6 +142,8 @@ export interface IngestTarget {
    * (no `email.new`)
    */
   source: 'live' | 'api' | 'initialSync';
+  /** the import that this is a part of; left out: the initial sync, or none */
+  importId?: string | undefined;
   /** the cursor must not pass this UID: its message is not stored */
   cursorLimit?: number;
 }

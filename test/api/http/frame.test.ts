@@ -248,7 +248,9 @@ describe('outside of /api/v1', () => {
     expect(ids).not.toContain(undefined);
     expect(new Set(ids).size).toBe(ids.length);
     const modules = await Promise.all(
-      readdirSync(MODULES).map((file) => import(new URL(file, MODULES).href) as Promise<Record<string, unknown>>),
+      readdirSync(MODULES, { recursive: true, encoding: 'utf8' })
+        .filter((file) => file.endsWith('.ts'))
+        .map((file) => import(new URL(file, MODULES).href) as Promise<Record<string, unknown>>),
     );
     const named = modules.flatMap(Object.values<unknown>).flatMap((value) => {
       return typeof value === 'object' && value !== null && '$id' in value ? [value.$id] : [];

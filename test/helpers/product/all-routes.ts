@@ -1,4 +1,6 @@
 import type { ApiUnderTest } from './api-under-test.ts';
+import { createImport } from '../../../src/db/coordination/import-state.ts';
+import { newId } from '../../../src/new-id.ts';
 import { storeEmail, storeFolder } from '../assert/rows.ts';
 import { storeAccount } from './stored-account.ts';
 
@@ -30,6 +32,8 @@ export async function furnish({ database, storage }: ApiUnderTest): Promise<Reco
   const draft = await storeEmail(database, account, { draft: true });
   await storage.put(email.storageKey, Buffer.from('x'));
   await storage.put(`${account}/att/${email.attachmentIds[0]}`, Buffer.from('x'));
+  const older = newId('import');
+  await createImport(database.db, { id: older, accountId: account, since: null, until: null, folders: null });
   return {
     account_id: account,
     folder_id: folder,
@@ -37,6 +41,7 @@ export async function furnish({ database, storage }: ApiUnderTest): Promise<Reco
     attachment_id: email.attachmentIds[0] as string,
     thread_id: email.threadId,
     draft_id: draft.draftId as string,
+    import_id: older,
   };
 }
 

@@ -134,7 +134,7 @@ export interface ConnectOptions {
   /** ports of proxies between the product and the servers */
   imapPort?: number;
   smtpPort?: number;
-  config?: { initial_sync_enable?: boolean; initial_sync_days?: number };
+  config?: { initial_sync_enable?: boolean; initial_sync_days?: number; history?: 'all' | 'none' | number };
   state?: string;
   account_id?: string;
   name?: string;

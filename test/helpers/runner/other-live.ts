@@ -38,6 +38,7 @@ export const OTHER_LIVE: readonly string[] = [
   'live/other-servers',
   'live/failures/oauth-kills',
   'live/failures/outage',
+  'live/imports',
   'live/front/lost-key',
   'live/front/picture',
   'live/front/privacy',

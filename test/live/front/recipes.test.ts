@@ -31,6 +31,7 @@ const PAGES = [
   'track.md',
   'bounce.md',
   'connect-link.md',
+  'history.md',
   'webhooks.md',
   'replay.md',
   'not-notified.md',

@@ -23,6 +23,10 @@ export const EVENT_TYPES = [
   'account.restored',
   'oauth_app.failing',
   'oauth_app.recovered',
+  'import.started',
+  'import.completed',
+  'import.failed',
+  'import.cancelled',
 ] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
 
