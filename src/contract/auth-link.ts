@@ -119,6 +119,10 @@ export const MailServer = Type.Object({
   encryption: Type.String(),
 });
 
+/** What the provider of an address takes at IMAP and SMTP logins. */
+export const PASSWORD_LOGINS = ['password', 'app_password', 'none'] as const;
+export type PasswordLogin = (typeof PASSWORD_LOGINS)[number];
+
 /** The servers that a connect would use for an address. */
 export const MailServers = Type.Object(
   {
@@ -130,6 +134,11 @@ export const MailServers = Type.Object(
       Type.String({ description: 'what the provider requires to log in; null: nothing in particular is known' }),
     ),
     help_url: Nullable(Type.String({ description: "the provider's help page; null: none is known" })),
+    password_login: OneOf(PASSWORD_LOGINS, {
+      description:
+        '`password`: nothing else is known; `app_password`: a password made for one program; `none`: no password connects ' +
+        'the mailbox, and `hint` says why',
+    }),
   },
   { $id: 'MailServers' },
 );

@@ -3,7 +3,18 @@ import { domainToASCII } from 'node:url';
 import type { Encryption } from '../contract/account.ts';
 import type { Outbound } from '../security/outbound.ts';
 import { type Autoconfig, fetchDocument, parseAutoconfig } from './autoconfig.ts';
-import { providerOfDomain, providerOfExchanger, type ServerAddress } from './providers.ts';
+import {
+  closedDomain,
+  closedExchanger,
+  providerOfDomain,
+  providerOfExchanger,
+  type ServerAddress,
+} from './providers.ts';
+
+/** The servers that were found; `closed`: why the provider has none. */
+export interface Discovered extends Autoconfig {
+  closed?: string;
+}
 
 /** The sources of discovery; each lookup ends in bounded time and never throws. */
 export interface DiscoverSources {
@@ -43,14 +54,16 @@ async function resolve<T>(lookup: (resolver: Resolver) => Promise<T[]>): Promise
  * RFC 8314), then the provider's autoconfig document, then the provider whose mail exchanger the domain uses. A later
  * source adds only what the earlier ones did not have. Takes 9 s at most.
  */
-export async function discoverServers(address: string, sources: DiscoverSources): Promise<Autoconfig> {
+export async function discoverServers(address: string, sources: DiscoverSources): Promise<Discovered> {
   const given = address.slice(address.lastIndexOf('@') + 1);
   // domainToASCII takes a URL's host, and leaves out what follows it
   const domain = /[\s/?#:%\\[\]]/.test(given) ? '' : domainToASCII(given).replace(/\.$/, '');
   if (!address.includes('@') || !isDomain(domain)) return {};
   const provider = providerOfDomain(domain);
   if (provider) return { imap: provider.imap, smtp: provider.smtp };
-  let found: Autoconfig = {};
+  const closed = closedDomain(domain);
+  if (closed) return { closed };
+  let found: Discovered = {};
   for (const source of [fromSrv, fromDocuments, fromExchanger]) {
     found = { ...(await source(domain, address, sources)), ...found };
     if (found.imap && found.smtp) break;
@@ -102,8 +115,11 @@ async function fromDocuments(domain: string, address: string, { document }: Disc
   );
 }
 
-async function fromExchanger(domain: string, _address: string, { mx }: DiscoverSources): Promise<Autoconfig> {
-  const provider = (await mx(domain)).map(providerOfExchanger).find((one) => one !== undefined);
+async function fromExchanger(domain: string, _address: string, { mx }: DiscoverSources): Promise<Discovered> {
+  const exchangers = await mx(domain);
+  const closed = exchangers.map(closedExchanger).find((one) => one !== undefined);
+  if (closed) return { closed };
+  const provider = exchangers.map(providerOfExchanger).find((one) => one !== undefined);
   return sidesOf(provider?.imap, provider?.smtp);
 }
 

@@ -1,4 +1,5 @@
 import type { ServerSettings } from '../contract/account.ts';
+import type { PasswordLogin } from '../contract/auth-link.ts';
 
 /** A server that discovery found. `user` is the login name, where it is not the address. */
 export interface ServerAddress extends Omit<ServerSettings, 'user'> {
@@ -14,7 +15,9 @@ export interface Provider {
 }
 
 const APP_PASSWORD = 'this provider takes an app password, not the password of the account';
-const NO_PASSWORDS = 'this provider has turned off password logins for most mailboxes: sign in by OAuth 2.0 instead';
+const NO_PASSWORDS =
+  'Microsoft no longer accepts passwords for Outlook.com, Hotmail and most Microsoft 365 mailboxes: they need a sign-in at ' +
+  'Microsoft (OAuth 2.0)';
 
 const ssl = (host: string, port: number): ServerAddress => ({ host, port, encryption: 'SSL' });
 const starttls = (host: string, port = 587): ServerAddress => ({ host, port, encryption: 'STARTTLS' });
@@ -121,6 +124,31 @@ const BY_EXCHANGER: [suffix: string, provider: Provider][] = [
   ['mailbox.org', both('imap.mailbox.org', 'smtp.mailbox.org')],
 ];
 
+/** Providers that have no IMAP servers: domains of addresses, suffixes of mail exchangers, and why. */
+const WITHOUT_IMAP: [domains: string, exchanger: string, reason: string][] = [
+  [
+    'proton.me protonmail.com protonmail.ch pm.me',
+    'protonmail.ch',
+    'Proton Mail encrypts mailboxes so that no other service can read them over IMAP',
+  ],
+  [
+    'tuta.com tuta.io tutanota.com tutanota.de tutamail.com keemail.me',
+    'tutanota.de',
+    'Tuta encrypts mailboxes so that no other service can read them over IMAP',
+  ],
+];
+
+/** Why mailboxes with addresses at that domain (lower case) have no IMAP server; undefined for most. */
+export function closedDomain(domain: string): string | undefined {
+  return WITHOUT_IMAP.find(([domains]) => domains.split(' ').includes(domain))?.[2];
+}
+
+/** Why domains with that mail exchanger (a host name) have no IMAP server; undefined for most. */
+export function closedExchanger(exchanger: string): string | undefined {
+  const name = exchanger.toLowerCase().replace(/\.$/, '');
+  return WITHOUT_IMAP.find(([, suffix]) => name === suffix || name.endsWith(`.${suffix}`))?.[2];
+}
+
 const DOMAINS = new Map(BY_DOMAIN.flatMap(([domains, provider]) => domains.split(' ').map((name) => [name, provider])));
 
 /** The provider of addresses at that domain (lower case). */
@@ -155,8 +183,13 @@ const HELP: Readonly<Record<string, string>> = {
   'imap.mail.ru': 'https://help.mail.ru/mail/security/protection/external',
 };
 
-/** A hint for the owner of a mailbox on that IMAP host before the first login; undefined for most. */
-export function helpFor(host: string | undefined): { hint: string; url: string | undefined } | undefined {
+/** What a login on that IMAP host takes, with a hint for the owner; most hosts take a password and have no hint. */
+export function helpFor(host: string | undefined): {
+  hint: string | undefined;
+  url: string | undefined;
+  passwordLogin: PasswordLogin;
+} {
   const hint = host === undefined ? undefined : hintOfHost(host);
-  return hint === undefined || host === undefined ? undefined : { hint, url: HELP[host.toLowerCase()] };
+  const passwordLogin = hint === NO_PASSWORDS ? 'none' : hint === APP_PASSWORD ? 'app_password' : 'password';
+  return { hint, url: hint && host && HELP[host.toLowerCase()], passwordLogin };
 }

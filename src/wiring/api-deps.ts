@@ -114,9 +114,16 @@ function wakeImportWith(client: Client, config: Config, logger: Logger): ApiDeps
 function findServersWith(outbound: Outbound): ApiDeps['findServers'] {
   const sources = createDiscoverSources(outbound);
   return async (address) => {
-    const { imap = null, smtp = null } = await discoverServers(address, sources);
-    const { hint, url } = helpFor(imap?.host) ?? {};
-    return { imap, smtp, hint: hint ?? null, help_url: url ?? null };
+    const { imap = null, smtp = null, closed } = await discoverServers(address, sources);
+    const isClosed = closed !== undefined && imap === null;
+    const { hint, url, passwordLogin } = helpFor(imap?.host);
+    return {
+      imap,
+      smtp,
+      hint: (isClosed ? closed : hint) ?? null,
+      help_url: url ?? null,
+      password_login: isClosed ? 'none' : passwordLogin,
+    };
   };
 }
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { createDiscoverSources, discoverServers, type DiscoverSources } from '../../src/discovery/discover.ts';
 import { createOutbound } from '../../src/security/outbound.ts';
-import { hintOfHost, providerOfDomain, providerOfExchanger } from '../../src/discovery/providers.ts';
+import { helpFor, hintOfHost, providerOfDomain, providerOfExchanger } from '../../src/discovery/providers.ts';
 
 interface Given {
   srv?: Record<string, { name: string; port: number; priority?: number; weight?: number }[]>;
@@ -72,6 +72,33 @@ describe('known providers', () => {
   it('have hints for refused logins', () => {
     expect(hintOfHost('IMAP.gmail.com')).toMatch(/app password/);
     expect(hintOfHost('imap.example.com')).toBeUndefined();
+  });
+});
+
+describe('providers where no password works', () => {
+  it.each(['a@proton.me', 'a@PM.me', 'a@tuta.com', 'a@tutanota.de'])(
+    '%s has no servers, without a question',
+    async (a) => {
+      const known = sources();
+      expect(await discoverServers(a, known)).toEqual({
+        closed: expect.stringMatching(/^(Proton Mail|Tuta) encrypts/),
+      });
+      expect(known.asked).toEqual([]);
+    },
+  );
+
+  it.each(['mail.protonmail.ch.', 'w1.tutanota.de'])('are found by the mail exchanger %s', async (mx) => {
+    expect(await discoverServers('a@example.com', sources({ mx: [mx] }))).toEqual({ closed: expect.any(String) });
+  });
+
+  it.each([
+    ['a@hotmail.com', [], 'none'],
+    ['a@example.com', ['example-com.mail.protection.outlook.com'], 'none'],
+    ['a@gmail.com', [], 'app_password'],
+    ['a@gmx.de', [], 'password'],
+  ])('%s with the mail exchangers %j: %s', async (address, mx, expected) => {
+    const { imap } = await discoverServers(address, sources({ mx }));
+    expect(helpFor(imap?.host).passwordLogin).toBe(expected);
   });
 });
 

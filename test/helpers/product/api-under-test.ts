@@ -63,7 +63,8 @@ export async function apiUnderTest(
     commands: new Proxy({ attemptWaiting: async () => {}, ...given.commands } as Commands, {
       get: (commands, name: keyof Commands) => commands[name] ?? notExpected,
     }),
-    findServers: () => Promise.resolve({ imap: null, smtp: null, hint: null, help_url: null }),
+    findServers: () =>
+      Promise.resolve({ imap: null, smtp: null, hint: null, help_url: null, password_login: 'password' }),
     installation: { temporal_ui_url: null, temporal_namespace: 'default', data: [] },
     docsDir: join(dir, 'docs'),
     pingTemporal: () => Promise.resolve(),

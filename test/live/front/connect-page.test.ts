@@ -2,7 +2,7 @@ import { createServer, type Server } from 'node:http';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { Browser } from 'puppeteer-core';
 import type { Account } from '../../../src/contract/account.ts';
-import type { AuthLinkCreated } from '../../../src/contract/auth-link.ts';
+import type { AuthLinkCreated, MailServers } from '../../../src/contract/auth-link.ts';
 import { type Browsing, browse, startBrowser } from '../../helpers/product/browser.ts';
 import { listenOnFreePort } from '../../helpers/servers/free-port.ts';
 import { type Live, startLive } from '../../helpers/product/live.ts';
@@ -111,6 +111,33 @@ test('redirects a user who cancels, and explains why a link does not work', asyn
   await owner.sees('This link does not work');
   await owner.close();
 }, 60_000);
+
+test.each([
+  ['lena@hotmail.com', 'Microsoft no longer accepts passwords'],
+  ['lena@proton.me', 'Proton Mail encrypts'],
+])(
+  '%s meets a closed door with its reason, and no password field',
+  async (address, reason) => {
+    const servers = await live.api.get<MailServers>(`/auth/servers?address=${address}`);
+    expect(servers.password_login).toBe('none');
+    const owner = await openLink(await makeLink());
+    await owner.sees('Connect your mailbox');
+    await owner.fill('Email address', address);
+    await owner.page.keyboard.press('Tab');
+    await owner.sees('cannot be connected with a password');
+    await owner.sees(reason);
+    expect(await owner.page.$('input[type=password]')).toBeNull();
+    expect(await owner.page.$('button.main-action')).toBeNull();
+    expect(await owner.audit()).toEqual([]);
+    await owner.click('This mailbox is at another provider', 'button');
+    await owner.page.waitForSelector('input[type=password]');
+    await owner.click('Cancel and go back', 'button');
+    expect(await sentTo(owner)).toEqual({ error: 'cancelled', state: 'customer 42' });
+    expect(owner.faults).toEqual([]);
+    await owner.close();
+  },
+  60_000,
+);
 
 test('is usable in the dark, on a narrow screen and for a screen reader, in the colors of the caller', async () => {
   const found: string[] = [];

@@ -16,6 +16,8 @@ export interface Found {
   smtp: Server | null;
   hint: string | null;
   help_url: string | null;
+  /** `none`: no password connects the mailbox, and `hint` says why */
+  password_login: 'password' | 'app_password' | 'none';
   /** a provider where the owner signs in, in place of a password; `only`: it accepts no passwords */
   sign_in?: SignInOffer | null;
 }
@@ -42,6 +44,8 @@ interface Props {
   signIn?: (credentials: Omit<Credentials, 'password'>) => Promise<void>;
   connect: (credentials: Credentials) => Promise<void>;
   action: string;
+  /** what a user does whose provider takes no password */
+  whenClosed: string;
   /** further fields, above the button */
   children?: ComponentChildren;
 }
@@ -59,6 +63,7 @@ export function ConnectForm({
   signIn,
   connect,
   action,
+  whenClosed,
   children,
 }: Props) {
   const [address, setAddress] = useState(fixed ?? '');
@@ -83,7 +88,7 @@ export function ConnectForm({
       setSearch({ state: 'done', address: wanted, found });
       if (found.imap) setImap(found.imap);
       if (found.smtp) setSmtp(found.smtp);
-      if (!found.imap || !found.smtp) setByHand(true);
+      setByHand((before) => found.password_login !== 'none' && (before || !found.imap || !found.smtp));
       return found;
     } catch {
       if (searched.current === wanted) setSearch({ state: 'failed' });
@@ -99,6 +104,10 @@ export function ConnectForm({
       const asked = byHand && imap.host !== '' && smtp.host !== '';
       // a reconnect keeps the servers of the mailbox
       const found = asked || fixed !== undefined ? undefined : await look();
+      if (found?.password_login === 'none') {
+        setBusy(false);
+        return;
+      }
       if (!asked && fixed === undefined && (!found?.imap || !found.smtp)) {
         setByHand(true);
         throw new ApiFailure(0, {
@@ -137,7 +146,16 @@ export function ConnectForm({
 
   const found = search.state === 'done' ? search.found : undefined;
   const offer = signIn && (fixed === undefined ? found?.sign_in : fixedOffer);
-  const takesPassword = !offer?.only;
+  const wayIn = wayInOf(found, offer, byHand);
+  const isClosed = wayIn === 'none';
+  const takesPassword = wayIn === 'password';
+  const typeServers = () => {
+    if (isClosed) {
+      setImap(IMAP);
+      setSmtp(SMTP);
+    }
+    setByHand(true);
+  };
   return (
     <form class="stack" onSubmit={(event) => void submit(event)}>
       <TextField
@@ -150,7 +168,7 @@ export function ConnectForm({
         set={setAddress}
         onBlur={() => void (fixed === undefined && look())}
       />
-      <Servers search={search} />
+      {isClosed ? <ClosedDoor reason={found?.hint} advice={whenClosed} /> : <Servers search={search} />}
       {offer && <Offer offer={offer} busy={busy} go={() => void goToProvider()} />}
       {takesPassword && <Password hint={found} value={password} set={setPassword} />}
       {byHand ? (
@@ -159,14 +177,37 @@ export function ConnectForm({
           <ServerFields name="Outgoing mail (SMTP)" server={smtp} set={setSmtp} />
         </>
       ) : (
-        <button type="button" class="button plain" onClick={() => setByHand(true)}>
-          Type the servers in myself
+        <button type="button" class="button plain" onClick={typeServers}>
+          {isClosed ? 'This mailbox is at another provider' : 'Type the servers in myself'}
         </button>
       )}
       {children}
       {error !== undefined && <Refusal error={error} found={found} />}
       {takesPassword && <Submit isSecond={Boolean(offer)} busy={busy} action={action} />}
     </form>
+  );
+}
+
+/** How the mailbox can be connected; servers that were typed in may take a password at any provider. */
+function wayInOf(
+  found: Found | undefined,
+  offer: SignInOffer | null | undefined,
+  byHand: boolean,
+): 'password' | 'sign-in' | 'none' {
+  if (offer) return offer.only ? 'sign-in' : 'password';
+  return found?.password_login === 'none' && !byHand ? 'none' : 'password';
+}
+
+/** In place of a password field, where no password can work. */
+function ClosedDoor({ reason, advice }: { reason: string | null | undefined; advice: string }) {
+  return (
+    <div role="status">
+      <Notice tone="warn" title="This mailbox cannot be connected with a password">
+        <p>
+          {reason}. {advice}
+        </p>
+      </Notice>
+    </div>
   );
 }
 

@@ -169,6 +169,7 @@ function Content({ page, error, done, connect, cancel }: ContentProps) {
         signIn={signIn}
         connect={connect}
         action="Connect mailbox"
+        whenClosed="Please use another address, or cancel and tell whoever sent you the link."
       />
       <button type="button" class="button plain" onClick={cancel}>
         Cancel{page.back_url === null ? '' : ' and go back'}

@@ -32,6 +32,8 @@ function useConnect(accountId?: string): (credentials: Credentials, days?: numbe
   };
 }
 
+const WHEN_CLOSED = 'If an OAuth app is registered for the provider, its owner can sign in there through a link.';
+
 function New() {
   const connect = useConnect();
   const [days, setDays] = useState(7);
@@ -47,6 +49,7 @@ function New() {
             findServers={findServers}
             connect={(credentials) => connect(credentials, days)}
             action="Connect mailbox"
+            whenClosed={WHEN_CLOSED}
           >
             <label class="check">
               <input
@@ -101,6 +104,7 @@ function Again({ id }: { id: string }) {
                 findServers={findServers}
                 connect={(credentials) => connect(credentials)}
                 action="Reconnect"
+                whenClosed={WHEN_CLOSED}
               />
             </>
           )}
