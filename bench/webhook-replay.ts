@@ -1,4 +1,4 @@
-import type { Replay } from '../src/contract/replay.ts';
+import type { Replay } from '../src/contract/runs/replay.ts';
 import { newId } from '../src/new-id.ts';
 import { waitFor } from '../test/helpers/assert/wait.ts';
 import { type Bounds, type Figures, percentile } from './figures.ts';

@@ -1,6 +1,6 @@
 import { Context } from '@temporalio/activity';
 import { sleep } from '../async.ts';
-import type { Replay } from '../contract/replay.ts';
+import type { Replay } from '../contract/runs/replay.ts';
 import type { Db } from '../db/driver/client.ts';
 import { getReplay } from '../db/queries/replays.ts';
 import { queueReplayed, type ReplayStep } from '../webhooks/log/replay-queue.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import type { Replay, ReplayStatus } from '../../src/contract/replay.ts';
+import type { Replay, ReplayStatus } from '../../src/contract/runs/replay.ts';
 import type { WebhookEndpoint } from '../../src/contract/webhook.ts';
 import { recordEvents } from '../../src/db/outbox.ts';
 import { newId } from '../../src/new-id.ts';

@@ -4,7 +4,7 @@ import { describe, expect, it } from '@jest/globals';
 import { getTableConfig, PgDialect, type PgTable } from 'drizzle-orm/pg-core';
 import { ACCOUNT_STATUSES, INITIAL_SYNC_STATUSES } from '../../src/contract/account.ts';
 import { IMPORT_STATUSES } from '../../src/contract/runs/import.ts';
-import { REPLAY_STATUSES } from '../../src/contract/replay.ts';
+import { REPLAY_STATUSES } from '../../src/contract/runs/replay.ts';
 import { DELIVERY_STATUSES } from '../../src/contract/webhook.ts';
 import { drafts, sends } from '../../src/db/schema/index.ts';
 

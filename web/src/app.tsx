@@ -11,6 +11,7 @@ import { EmailPage } from './pages/email.tsx';
 import { EndpointPage } from './pages/endpoint.tsx';
 import { EndpointsPage } from './pages/endpoints.tsx';
 import { EventsPage } from './pages/events.tsx';
+import { Find } from './pages/find.tsx';
 import { KeysPage } from './pages/keys.tsx';
 import { LinksPage } from './pages/links.tsx';
 import { MailboxPage } from './pages/mailbox.tsx';
@@ -90,6 +91,7 @@ function Shell({ session }: { session: Session }) {
             <img src={iconUrl} alt="" width="28" height="28" />
             Email API
           </Link>
+          <Find />
           <nav class="nav" aria-label="Sections">
             {SECTIONS.map(({ href, name, icon }) => (
               <Link key={href} href={href} {...(isHere(href) ? { 'aria-current': 'page' } : {})}>

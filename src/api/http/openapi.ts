@@ -12,9 +12,10 @@ import * as events from '../../contract/events.ts';
 import * as folder from '../../contract/folder.ts';
 import * as history from '../../contract/history.ts';
 import * as installation from '../../contract/installation.ts';
+import * as lookup from '../../contract/lookup.ts';
 import * as oauth from '../../contract/oauth.ts';
 import * as overview from '../../contract/overview.ts';
-import * as replay from '../../contract/replay.ts';
+import * as replay from '../../contract/runs/replay.ts';
 import * as imports from '../../contract/runs/import.ts';
 import * as sending from '../../contract/sending.ts';
 import * as session from '../../contract/session.ts';
@@ -29,7 +30,7 @@ import { addEvents, EVENT_SCHEMAS } from './openapi-events.ts';
 
 const MODULES = [
   ...[account, email, thread, sending, folder, contact, apiKey, webhook, replay, history, tracking, events, audit],
-  ...[errors, authLink, oauth, session, overview, installation, imports],
+  ...[errors, authLink, oauth, session, overview, installation, imports, lookup],
 ];
 
 type NamedSchema = TSchema & { $id: string };

@@ -15,6 +15,7 @@ import { eventRoutes } from './events.ts';
 import { folderChangeRoutes, folderRoutes } from './mail/folders.ts';
 import { historyRoutes } from './history.ts';
 import { importRoutes } from './imports.ts';
+import { lookupRoutes } from './lookup.ts';
 import { oauthAppRoutes } from './oauth-apps.ts';
 import { overviewRoutes } from './overview.ts';
 import { replayRoutes } from './replays.ts';
@@ -50,4 +51,5 @@ export const ROUTES: readonly Routes[] = [
   emailViewRoutes,
   eventStreamRoutes,
   overviewRoutes,
+  lookupRoutes,
 ];

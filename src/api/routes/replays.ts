@@ -8,7 +8,7 @@ import {
   ReplayCount,
   type ReplayFilter,
   ReplayList,
-} from '../../contract/replay.ts';
+} from '../../contract/runs/replay.ts';
 import { getEndpoint } from '../../db/queries/endpoints.ts';
 import { countReplayed, createReplay, getReplay, listReplays, type StoredReplay } from '../../db/queries/replays.ts';
 import { replayWorkflowId } from '../../workflows/names.ts';

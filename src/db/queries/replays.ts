@@ -1,5 +1,5 @@
 import { type SQL, sql } from 'drizzle-orm';
-import { type Replay, type ReplayFilter, REPLAYED_STATUSES, type ReplayStatus } from '../../contract/replay.ts';
+import { type Replay, type ReplayFilter, REPLAYED_STATUSES, type ReplayStatus } from '../../contract/runs/replay.ts';
 import type { AttemptOutcome } from '../../contract/webhook.ts';
 import type { Queryable } from '../driver/client.ts';
 import { LINES } from '../outbox.ts';

@@ -13,7 +13,7 @@ import {
   timestamp,
   uniqueIndex,
 } from 'drizzle-orm/pg-core';
-import type { ReplayFilter } from '../../contract/replay.ts';
+import type { ReplayFilter } from '../../contract/runs/replay.ts';
 import { at, bytea } from './columns.ts';
 
 export const webhookEndpoints = pgTable('webhook_endpoints', {

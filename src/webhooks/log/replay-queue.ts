@@ -1,5 +1,5 @@
 import { sql } from 'drizzle-orm';
-import type { ReplayFilter, ReplayStatus } from '../../contract/replay.ts';
+import type { ReplayFilter, ReplayStatus } from '../../contract/runs/replay.ts';
 import type { Db, Tx } from '../../db/driver/client.ts';
 import { DELIVERIES_CHANNEL } from '../../db/outbox.ts';
 import { isReplayed, type ReplayScope } from '../../db/queries/replays.ts';

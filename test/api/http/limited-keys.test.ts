@@ -128,6 +128,13 @@ const DECISIONS: Record<string, 'forbidden' | ((route: Route) => Promise<void>)>
     expect(new Set(data.map(({ account_id: id }) => id))).toEqual(new Set([ids().own]));
     await expectNoOtherAccount(path);
   },
+  'GET /lookup': async ({ path }) => {
+    const { mine, theirs } = ids();
+    expect(await idsIn(`${path}?q=${mine.delivery}`)).toEqual([mine.delivery]);
+    for (const id of [ids().other, theirs.event, theirs.delivery]) {
+      expect([id, await idsIn(`${path}?q=${id}`)]).toEqual([id, []]);
+    }
+  },
   'GET /webhooks/conversations': async ({ path }) => {
     const { mine, theirs } = ids();
     expect(await idsIn(path)).toEqual([mine.delivery]);
@@ -270,7 +277,7 @@ describe('a key of one account', () => {
 describe('a key that may only read', () => {
   it('is rejected for every change, and for nothing else', async () => {
     const { endpoint, keyId } = await administration();
-    for (const route of routes.filter(({ path }) => !/^\/session$|\/stream$|\/auth\/servers$/.test(path))) {
+    for (const route of routes.filter(({ path }) => !/^\/session$|\/stream$|\/auth\/servers$|^\/lookup$/.test(path))) {
       const { method, path } = route;
       const id = path.startsWith('/accounts/')
         ? ids().own

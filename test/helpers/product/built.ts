@@ -1,3 +1,8 @@
+import { promisify } from 'node:util';
+import { homedir } from 'node:os';
+import { mkdir, rename, rm } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { WorkflowBundleOption } from '@temporalio/worker';
@@ -17,3 +22,34 @@ export function builtModule(path: string): string {
 
 /** The workflows as workers load them. */
 export const BUILT_WORKFLOWS: WorkflowBundleOption = { codePath: join(projectRoot(), 'dist', 'workflow-bundle.js') };
+
+/** The first version that later ones promise to upgrade from. */
+export const FIRST_VERSION = '7646dca';
+
+const run = promisify(execFile);
+
+/** Whether the history of this clone has the commit. */
+export async function hasCommit(commit: string): Promise<boolean> {
+  return run('git', ['cat-file', '-e', `${commit}^{commit}`], { cwd: projectRoot() }).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** Builds the sources of a commit, once on this machine. Returns their folder, which has `dist`. */
+export async function earlierVersion(commit: string): Promise<string> {
+  const cache = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'email-mailbox-api');
+  const folder = join(cache, `version-${commit}`);
+  if (existsSync(folder)) return folder;
+  const partial = `${folder}.${process.pid}`;
+  await mkdir(partial, { recursive: true });
+  try {
+    await run('sh', ['-ec', 'git archive "$1" | tar -x -C "$2"', 'sh', commit, partial], { cwd: projectRoot() });
+    await run('npm', ['ci'], { cwd: partial, maxBuffer: 1 << 26 });
+    await run('npm', ['run', 'build'], { cwd: partial, maxBuffer: 1 << 26 });
+    await rename(partial, folder);
+  } finally {
+    await rm(partial, { recursive: true, force: true });
+  }
+  return folder;
+}

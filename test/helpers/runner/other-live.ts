@@ -40,6 +40,7 @@ export const OTHER_LIVE: readonly string[] = [
   'live/failures/outage',
   'live/imports',
   'live/front/lost-key',
+  'live/front/find',
   'live/front/picture',
   'live/front/privacy',
   'live/quiet-mailbox',

@@ -12,7 +12,7 @@ import { projectRoot } from '../../../src/runtime/project-root.ts';
 import { waitFor } from '../../helpers/assert/wait.ts';
 import { emailOf, type Receiver, startReceiver } from '../../helpers/fakes/receiver.ts';
 import { Api } from '../../helpers/product/api.ts';
-import { earlierVersion, FIRST_VERSION, hasCommit } from '../../helpers/product/earlier-version.ts';
+import { earlierVersion, FIRST_VERSION, hasCommit } from '../../helpers/product/built.ts';
 import { addUser, doveadm, type MailUser } from '../../helpers/product/mail-user.ts';
 import { type Mailbox, openMailbox } from '../../helpers/product/mailbox.ts';
 import { start, type Started } from '../../helpers/product/start.ts';

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import type { ReplayFilter } from '../../../src/contract/replay.ts';
+import type { ReplayFilter } from '../../../src/contract/runs/replay.ts';
 import { recordEvents, recordTestEvent } from '../../../src/db/outbox.ts';
 import { createReplay, getReplay } from '../../../src/db/queries/replays.ts';
 import { newId } from '../../../src/new-id.ts';

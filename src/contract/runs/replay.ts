@@ -1,7 +1,7 @@
 import Type from 'typebox';
-import { DateTime, ListOf, Nullable, OneOf } from './common.ts';
-import { EventType } from './events.ts';
-import { ATTEMPT_OUTCOMES } from './webhook.ts';
+import { DateTime, ListOf, Nullable, OneOf } from '../common.ts';
+import { EventType } from '../events.ts';
+import { ATTEMPT_OUTCOMES } from '../webhook.ts';
 
 /** Statuses that a replay can select: all except `pending`, whose deliveries are in progress. */
 export const REPLAYED_STATUSES = ['delivered', 'failed', 'skipped'] as const;

@@ -1,0 +1,135 @@
+import { keepPreviousData, useQuery } from '@tanstack/preact-query';
+import { useEffect, useState } from 'preact/hooks';
+import { Link } from 'wouter-preact';
+import { api, type Schemas, take } from '../api/client.ts';
+import { useDebounced } from '../ui/debounced.ts';
+import { Dialog } from '../ui/dialog.tsx';
+import { TextField } from '../ui/field.tsx';
+import { Problem } from '../ui/parts.tsx';
+
+type Hit = Schemas['LookupHit'];
+
+/** Most emails that are listed. */
+const EMAILS = 8;
+
+const NAMES: Record<Hit['kind'], string> = {
+  account: 'Mailbox',
+  email: 'Email',
+  attachment: 'Attachment',
+  folder: 'Folder',
+  draft: 'Draft',
+  thread: 'Conversation',
+  tracking: 'Tracked email',
+  event: 'Event',
+  delivery: 'Delivery',
+  endpoint: 'Endpoint',
+  replay: 'Replay',
+  import: 'Import',
+  apiKey: 'API key',
+  authLink: 'Connect link',
+  oauthApp: 'OAuth app',
+};
+
+/** The page that shows an object. */
+function pageOf({ kind, id, account_id: account, email_id: email }: Hit): string {
+  const mailbox = `/mailboxes/${account ?? ''}`;
+  if (email !== null) return `${mailbox}/emails/${email}`;
+  switch (kind) {
+    case 'folder':
+      return `${mailbox}?folder=${id}`;
+    case 'event':
+      return `/deliveries?event=${id}`;
+    case 'delivery':
+      return `/deliveries/${id}`;
+    case 'endpoint':
+      return `/endpoints/${id}`;
+    case 'replay':
+      return `/replays/${id}`;
+    case 'apiKey':
+      return '/keys';
+    case 'authLink':
+      return '/mailboxes/links';
+    case 'oauthApp':
+      return '/mailboxes/apps';
+    default:
+      return mailbox;
+  }
+}
+
+/** Opens the search over ids, names and emails; so does Ctrl-K or ⌘K. */
+export function Find() {
+  const [isOpen, setOpen] = useState(false);
+  useEffect(() => {
+    const open = (event: KeyboardEvent) => {
+      if (event.key.toLowerCase() !== 'k' || !(event.ctrlKey || event.metaKey) || event.shiftKey || event.altKey)
+        return;
+      event.preventDefault();
+      setOpen(true);
+    };
+    document.addEventListener('keydown', open);
+    return () => document.removeEventListener('keydown', open);
+  }, []);
+  return (
+    <>
+      <button
+        type="button"
+        class="button small find"
+        onClick={() => setOpen(true)}
+        aria-keyshortcuts="Control+K Meta+K"
+      >
+        Find… <kbd>Ctrl K</kbd>
+      </button>
+      {isOpen && <FindDialog close={() => setOpen(false)} />}
+    </>
+  );
+}
+
+function FindDialog({ close }: { close: () => void }) {
+  const [text, setText] = useState('');
+  const q = useDebounced(text.trim());
+  const isAsked = q !== '';
+  const hits = useQuery({
+    queryKey: ['lookup', q],
+    queryFn: () => take(api.GET('/api/v1/lookup', { params: { query: { q } } })),
+    enabled: isAsked,
+    placeholderData: keepPreviousData,
+  });
+  // an id or a Message-ID is no text to search for
+  const isText = isAsked && q.length <= 256 && !/^([a-z]+_[0-9a-z]{26}|<\S+@\S+>)$/.test(q);
+  const emails = useQuery({
+    queryKey: ['find-emails', q],
+    queryFn: () => take(api.GET('/api/v1/emails', { params: { query: { q, limit: EMAILS, meta_only: true } } })),
+    enabled: isText,
+    placeholderData: keepPreviousData,
+  });
+  const found = [
+    ...(isAsked ? (hits.data?.data ?? []) : []),
+    ...(isText ? (emails.data?.data ?? []) : []).map(
+      ({ id, account_id, subject }): Hit => ({
+        object: 'LookupHit',
+        kind: 'email',
+        id,
+        account_id,
+        email_id: id,
+        name: subject,
+      }),
+    ),
+  ];
+  const isDone = isAsked && q === text.trim() && !hits.isFetching && !(isText && emails.isFetching);
+  return (
+    <Dialog title="Find" close={close}>
+      <TextField label="An id, a Message-ID, a name, or words of an email" type="search" value={text} set={setText} />
+      <Problem error={hits.error ?? emails.error} />
+      <ul class="found" aria-live="polite">
+        {found.map((hit) => (
+          <li key={hit.id}>
+            <Link href={pageOf(hit)} onClick={close}>
+              <span class="quiet">{NAMES[hit.kind]}</span> <span class="clip">{hit.name || hit.id}</span>
+            </Link>
+          </li>
+        ))}
+        {isDone && found.length === 0 && !hits.error && <li class="quiet">Nothing found.</li>}
+      </ul>
+    </Dialog>
+  );
+}
