@@ -89,17 +89,21 @@ export function apiDeps(config: Config, logger: Logger, surroundings: ApiSurroun
     pingTemporal: async () => {
       await client.withDeadline(Date.now() + PING_MS, () => client.workflowService.getSystemInfo({}));
     },
-    settings: {
-      publicUrl: config.publicUrl,
-      brand: config.brand,
-      bodyBytes: config.limits.bodyBytes,
-      wrongKeysPerMinute: config.limits.wrongKeysPerMinute,
-      requestsPerMinute: config.limits.requestsPerMinute,
-      send: config.limits.send,
-      signingKeys: signingKeys(config),
-      isLocal: isLocal(config.host),
-      trustProxy: config.trustProxy,
-    },
+    settings: settingsOf(config),
+  };
+}
+
+function settingsOf(config: Config): ApiDeps['settings'] {
+  return {
+    publicUrl: config.publicUrl,
+    brand: config.brand,
+    bodyBytes: config.limits.bodyBytes,
+    wrongKeysPerMinute: config.limits.wrongKeysPerMinute,
+    requestsPerMinute: config.limits.requestsPerMinute,
+    send: config.limits.send,
+    signingKeys: signingKeys(config),
+    isLocal: isLocal(config.host),
+    trustProxy: config.trustProxy,
   };
 }
 

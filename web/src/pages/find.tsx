@@ -84,9 +84,9 @@ export function Find() {
   );
 }
 
-function FindDialog({ close }: { close: () => void }) {
-  const [text, setText] = useState('');
-  const q = useDebounced(text.trim());
+/** What a text finds; `isDone`: it was all looked up. */
+function useFound(text: string): { found: Hit[]; isDone: boolean; error: unknown } {
+  const q = useDebounced(text);
   const isAsked = q !== '';
   const hits = useQuery({
     queryKey: ['lookup', q],
@@ -102,24 +102,32 @@ function FindDialog({ close }: { close: () => void }) {
     enabled: isText,
     placeholderData: keepPreviousData,
   });
-  const found = [
-    ...(isAsked ? (hits.data?.data ?? []) : []),
-    ...(isText ? (emails.data?.data ?? []) : []).map(
-      ({ id, account_id, subject }): Hit => ({
-        object: 'LookupHit',
-        kind: 'email',
-        id,
-        account_id,
-        email_id: id,
-        name: subject,
-      }),
-    ),
-  ];
-  const isDone = isAsked && q === text.trim() && !hits.isFetching && !(isText && emails.isFetching);
+  const named = isAsked ? (hits.data?.data ?? []) : [];
+  const withWords = isText ? (emails.data?.data ?? []).map(hitOf) : [];
+  const isBusy = hits.isFetching || emails.isFetching;
+  return {
+    found: [...named, ...withWords],
+    isDone: isAsked && q === text && !isBusy,
+    error: hits.error ?? emails.error,
+  };
+}
+
+const hitOf = ({ id, account_id, subject }: Schemas['Email']): Hit => ({
+  object: 'LookupHit',
+  kind: 'email',
+  id,
+  account_id,
+  email_id: id,
+  name: subject,
+});
+
+function FindDialog({ close }: { close: () => void }) {
+  const [text, setText] = useState('');
+  const { found, isDone, error } = useFound(text.trim());
   return (
     <Dialog title="Find" close={close}>
       <TextField label="An id, a Message-ID, a name, or words of an email" type="search" value={text} set={setText} />
-      <Problem error={hits.error ?? emails.error} />
+      <Problem error={error} />
       <ul class="found" aria-live="polite">
         {found.map((hit) => (
           <li key={hit.id}>
@@ -128,7 +136,7 @@ function FindDialog({ close }: { close: () => void }) {
             </Link>
           </li>
         ))}
-        {isDone && found.length === 0 && !hits.error && <li class="quiet">Nothing found.</li>}
+        {isDone && found.length === 0 && !error && <li class="quiet">Nothing found.</li>}
       </ul>
     </Dialog>
   );

@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals';
-import type { Account } from '../../src/contract/account.ts';
-import type { OAuthApp } from '../../src/contract/oauth.ts';
-import { waitFor } from '../helpers/assert/wait.ts';
-import { startTokenProxy, type TokenProxy } from '../helpers/fakes/token-proxy.ts';
-import { emailOf } from '../helpers/fakes/receiver.ts';
-import { type OwnLive, startLive } from '../helpers/product/live.ts';
-import { type Mailbox, openMailbox } from '../helpers/product/mailbox.ts';
-import { newMessageId } from '../helpers/product/mail-text.ts';
-import { addUser, type MailUser } from '../helpers/product/mail-user.ts';
-import { type OAuthServers, startOAuthServers } from '../helpers/servers/oauth-servers.ts';
+import type { Account } from '../../../src/contract/account.ts';
+import type { OAuthApp } from '../../../src/contract/oauth.ts';
+import { waitFor } from '../../helpers/assert/wait.ts';
+import { startTokenProxy, type TokenProxy } from '../../helpers/fakes/token-proxy.ts';
+import { emailOf } from '../../helpers/fakes/receiver.ts';
+import { type OwnLive, startLive } from '../../helpers/product/live.ts';
+import { type Mailbox, openMailbox } from '../../helpers/product/mailbox.ts';
+import { newMessageId } from '../../helpers/product/mail-text.ts';
+import { addUser, type MailUser } from '../../helpers/product/mail-user.ts';
+import { type OAuthServers, startOAuthServers } from '../../helpers/servers/oauth-servers.ts';
 
 /** A provider whose tokens last some seconds, and which ends every session with its token, in the middle of whatever it does. */
 

@@ -1,13 +1,13 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
-import type { Account } from '../../src/contract/account.ts';
-import { waitFor } from '../helpers/assert/wait.ts';
-import { emailOf } from '../helpers/fakes/receiver.ts';
-import { startTokenProxy, type TokenProxy } from '../helpers/fakes/token-proxy.ts';
-import { joinLive, type Live } from '../helpers/product/live.ts';
-import { newMessageId } from '../helpers/product/mail-text.ts';
-import { addUser, type MailUser } from '../helpers/product/mail-user.ts';
-import { type Mailbox, openMailbox } from '../helpers/product/mailbox.ts';
-import { type OAuthServers, startOAuthServers } from '../helpers/servers/oauth-servers.ts';
+import type { Account } from '../../../src/contract/account.ts';
+import { waitFor } from '../../helpers/assert/wait.ts';
+import { emailOf } from '../../helpers/fakes/receiver.ts';
+import { startTokenProxy, type TokenProxy } from '../../helpers/fakes/token-proxy.ts';
+import { joinLive, type Live } from '../../helpers/product/live.ts';
+import { newMessageId } from '../../helpers/product/mail-text.ts';
+import { addUser, type MailUser } from '../../helpers/product/mail-user.ts';
+import { type Mailbox, openMailbox } from '../../helpers/product/mailbox.ts';
+import { type OAuthServers, startOAuthServers } from '../../helpers/servers/oauth-servers.ts';
 
 /**
  * A token ends in the middle of a command, and its session with it: the command is held back until then. No mail is lost, no

@@ -3,13 +3,13 @@ import { createServer, type Server } from 'node:http';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { Client, Connection } from '@temporalio/client';
 import type { PayloadCodec } from '@temporalio/common';
-import type { Account } from '../../src/contract/account.ts';
-import type { DeviceSignIn, OAuth2Credentials, OAuthApp } from '../../src/contract/oauth.ts';
-import { waitFor } from '../helpers/assert/wait.ts';
-import { type OwnLive, startLive } from '../helpers/product/live.ts';
-import { addUser, type MailUser } from '../helpers/product/mail-user.ts';
-import { listenOnFreePort } from '../helpers/servers/free-port.ts';
-import { type OAuthServers, startOAuthServers } from '../helpers/servers/oauth-servers.ts';
+import type { Account } from '../../../src/contract/account.ts';
+import type { DeviceSignIn, OAuth2Credentials, OAuthApp } from '../../../src/contract/oauth.ts';
+import { waitFor } from '../../helpers/assert/wait.ts';
+import { type OwnLive, startLive } from '../../helpers/product/live.ts';
+import { addUser, type MailUser } from '../../helpers/product/mail-user.ts';
+import { listenOnFreePort } from '../../helpers/servers/free-port.ts';
+import { type OAuthServers, startOAuthServers } from '../../helpers/servers/oauth-servers.ts';
 
 /**
  * Tokens, client secrets, keys of service accounts and what a token source answers are in no log line, workflow history, event or

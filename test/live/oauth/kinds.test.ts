@@ -2,16 +2,16 @@ import { generateKeyPairSync, verify } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals';
 import { Webhook } from 'standardwebhooks';
-import type { Account } from '../../src/contract/account.ts';
-import type { DeviceSignIn, OAuth2Credentials, OAuthApp } from '../../src/contract/oauth.ts';
-import { waitFor } from '../helpers/assert/wait.ts';
-import { emailOf } from '../helpers/fakes/receiver.ts';
-import { joinLive, type Live } from '../helpers/product/live.ts';
-import { newMessageId } from '../helpers/product/mail-text.ts';
-import { addUser, type MailUser } from '../helpers/product/mail-user.ts';
-import { type Mailbox, openMailbox } from '../helpers/product/mailbox.ts';
-import { listenOnFreePort } from '../helpers/servers/free-port.ts';
-import { type OAuthServers, startOAuthServers } from '../helpers/servers/oauth-servers.ts';
+import type { Account } from '../../../src/contract/account.ts';
+import type { DeviceSignIn, OAuth2Credentials, OAuthApp } from '../../../src/contract/oauth.ts';
+import { waitFor } from '../../helpers/assert/wait.ts';
+import { emailOf } from '../../helpers/fakes/receiver.ts';
+import { joinLive, type Live } from '../../helpers/product/live.ts';
+import { newMessageId } from '../../helpers/product/mail-text.ts';
+import { addUser, type MailUser } from '../../helpers/product/mail-user.ts';
+import { type Mailbox, openMailbox } from '../../helpers/product/mailbox.ts';
+import { listenOnFreePort } from '../../helpers/servers/free-port.ts';
+import { type OAuthServers, startOAuthServers } from '../../helpers/servers/oauth-servers.ts';
 
 /** Each kind of grant connects a mailbox, reads and sends, and gets further tokens as the first ones end. */
 

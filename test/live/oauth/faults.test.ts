@@ -1,11 +1,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
-import type { Account } from '../../src/contract/account.ts';
-import type { OAuthApp } from '../../src/contract/oauth.ts';
-import { newId } from '../../src/new-id.ts';
-import { waitFor } from '../helpers/assert/wait.ts';
-import { EXCHANGE, GMAIL, type Dialect, TokenProvider, YAHOO } from '../helpers/fakes/token-provider.ts';
-import { type OwnLive, startLive } from '../helpers/product/live.ts';
-import { type AuthServer, type ScriptedAnswer, startAuthServer } from '../helpers/servers/auth-server.ts';
+import type { Account } from '../../../src/contract/account.ts';
+import type { OAuthApp } from '../../../src/contract/oauth.ts';
+import { newId } from '../../../src/new-id.ts';
+import { waitFor } from '../../helpers/assert/wait.ts';
+import { EXCHANGE, GMAIL, type Dialect, TokenProvider, YAHOO } from '../../helpers/fakes/token-provider.ts';
+import { type OwnLive, startLive } from '../../helpers/product/live.ts';
+import { type AuthServer, type ScriptedAnswer, startAuthServer } from '../../helpers/servers/auth-server.ts';
 
 /** Whose fault a refusal is, in the words of the providers: what becomes of the account, of its app, and of the next attempt. */
 
