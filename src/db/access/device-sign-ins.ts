@@ -90,8 +90,12 @@ export function toDeviceSignIn(row: StoredDeviceSignIn): DeviceSignIn {
   };
 }
 
+const VERIFIED_WITHIN_MS = 10 * 60_000;
+
 function statusOf({ accountId, failure, intentId, expiresAt }: StoredDeviceSignIn): DeviceSignIn['status'] {
   if (accountId !== null) return 'connected';
   if (failure !== '') return 'failed';
-  return intentId === null && expiresAt.getTime() <= Date.now() ? 'expired' : 'waiting';
+  // once the owner has agreed, the logins are verified, unless the run was ended from outside
+  const endsAt = expiresAt.getTime() + (intentId === null ? 0 : VERIFIED_WITHIN_MS);
+  return endsAt <= Date.now() ? 'expired' : 'waiting';
 }
