@@ -26,6 +26,7 @@ import { honourIdempotencyKeys } from './http/idempotency.ts';
 import { serveMetrics } from './http/metrics.ts';
 import type { JsonBounds } from './http/json-bounds.ts';
 import { describeApi } from './http/openapi.ts';
+import { serveDownloads } from './downloads.ts';
 import { serveDocsSite } from './docs-site.ts';
 import { servePages } from './pages.ts';
 import { serveReferencePage } from './reference-page.ts';
@@ -101,6 +102,7 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
 
   const signer = createSigner(settings.signingKeys);
   const cursors = createCursors(signer);
+  const links = serveDownloads(app, deps, signer);
   const admissions = createAdmissions(pool);
   await app.register(
     async (v1) => {
@@ -108,7 +110,8 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
       await authenticate(v1, { pool, admissions }, settings);
       auditCalls(v1, deps);
       honourIdempotencyKeys(v1, { ...deps, signer });
-      for (const route of ROUTES) route(v1.withTypeProvider<TypeBoxTypeProvider>(), { ...deps, cursors, admissions });
+      for (const route of ROUTES)
+        route(v1.withTypeProvider<TypeBoxTypeProvider>(), { ...deps, cursors, links, admissions });
     },
     { prefix: '/api/v1' },
   );

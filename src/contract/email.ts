@@ -26,6 +26,19 @@ export const Attachment = Type.Object(
 );
 export type Attachment = Type.Static<typeof Attachment>;
 
+/** Lifetime of a link to a file, seconds. */
+export const DOWNLOAD_LINK_SECONDS = 600;
+
+export const DownloadLink = Type.Object(
+  {
+    object: Type.Literal('DownloadLink'),
+    url: Type.String({ description: 'downloads the file without an API key; supports range requests' }),
+    expires_at: DateTime('ten minutes after the call; the link also ends with the key that made it'),
+  },
+  { $id: 'DownloadLink' },
+);
+export type DownloadLink = Type.Static<typeof DownloadLink>;
+
 export const Header = Type.Object({ name: Type.String(), value: Type.String() }, { $id: 'Header' });
 export type Header = Type.Static<typeof Header>;
 

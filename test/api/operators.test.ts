@@ -127,6 +127,7 @@ describe('the log', () => {
     const headers = { 'x-request-id': 'call-1' };
     await api.call('GET', `/${accountId}/emails?q=canary`, { headers });
     await api.call('GET', `/accounts/${newId('account')}`, { headers: { 'x-request-id': 'call-2' } });
+    await api.app.inject({ url: '/d/canary', headers: { 'x-request-id': 'call-3' } });
     expect(lines).toEqual([
       expect.objectContaining({
         level: 'info',
@@ -139,6 +140,7 @@ describe('the log', () => {
         accountId,
       }),
       expect.objectContaining({ requestId: 'call-2', status: 404 }),
+      expect.objectContaining({ requestId: 'call-3', route: '/d/*', status: 404 }),
     ]);
     expect(JSON.stringify(lines)).not.toContain('canary');
   });

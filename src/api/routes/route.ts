@@ -8,6 +8,7 @@ import { getAccountState } from '../../db/queries/accounts.ts';
 import type { Queryable } from '../../db/driver/client.ts';
 import type { JsonOf, JsonPieces } from '../../db/driver/json-text.ts';
 import type { Admissions } from '../http/admissions.ts';
+import type { DownloadLinks } from '../http/download-links.ts';
 import type { Cursors } from '../http/cursor.ts';
 import type { ApiDeps } from '../deps.ts';
 import { errorResponses } from '../http/error-responses.ts';
@@ -21,6 +22,7 @@ export type Api = FastifyInstance<
 >;
 export interface RouteDeps extends ApiDeps {
   cursors: Cursors;
+  links: DownloadLinks;
   admissions: Admissions;
 }
 /** Registers the routes of one resource; paths are relative to /api/v1. */

@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import Type from 'typebox';
+import { DownloadLink } from '../../contract/email.ts';
 import { ApiError, ErrorBody, errorBody } from '../../contract/errors.ts';
 import { ObjectDamaged } from '../../storage/encrypted.ts';
 import type { Storage } from '../../storage/storage.ts';
@@ -15,6 +16,16 @@ export interface StoredFile {
 
 const BYTES = 'application/octet-stream';
 
+/** Query of a download. */
+export const DownloadQuery = Type.Object({
+  link: Type.Optional(
+    Type.Boolean({
+      default: false,
+      description: 'returns a link that downloads the file without a key for ten minutes',
+    }),
+  ),
+});
+
 /**
  * OpenAPI responses of a download. `mediaType`: the one that is sent, if it is always the same. Generators of clients know
  * `application/octet-stream`, and leave out what has no type that they know.
@@ -24,7 +35,10 @@ export function downloadResponses(description: string, mediaType?: string): Reco
   const content = { [BYTES]: { schema }, ...(mediaType === undefined ? {} : { [mediaType]: { schema } }) };
   return {
     ...responsesAs(BYTES, description, schema, 'not_found'),
-    200: { description, content },
+    200: {
+      description: `${description}; with \`link\`, a DownloadLink`,
+      content: { ...content, 'application/json': { schema: DownloadLink } },
+    },
     206: { description: 'The requested range', content },
     304: { description: '`If-None-Match` matches the `ETag` of the stored object', ...NO_BODY },
     416: {

@@ -19,8 +19,8 @@ export const MAX_PROCESSES = 64;
 /** URL of the API from outside, without a trailing slash. */
 const PUBLIC_URL: Setting<string | undefined> = {
   meaning:
-    'Address under which the outside reaches the API, with the path under which a proxy serves it. Tracking and connect ' +
-    'links begin with it, and an `https://` address restricts the session cookie to HTTPS.',
+    'Address under which the outside reaches the API, with the path under which a proxy serves it. Tracking, connect and ' +
+    'download links begin with it, and an `https://` address restricts the session cookie to HTTPS.',
   values: 'URL without a query',
   default: '`http://HOST:PORT`',
   read(env, name) {

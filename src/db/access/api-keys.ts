@@ -101,6 +101,17 @@ export async function keyExists(db: Queryable, id: string): Promise<boolean> {
   return rows.length > 0;
 }
 
+/** Whether a key is still valid and sees an account that is not removed. */
+export async function keySees(pool: pg.Pool, id: string, accountId: string): Promise<boolean> {
+  const { rowCount } = await pool.query({
+    name: 'key-sees',
+    text: `select from api_keys k join accounts a on a.id = $2 and a.removed_at is null
+      where k.id = $1 and (k.expires_at is null or k.expires_at > now()) and (k.account_ids is null or a.id = any(k.account_ids))`,
+    values: [id, accountId],
+  });
+  return rowCount === 1;
+}
+
 /** A page of keys, oldest first; `createdBy`: those that one key created. */
 export async function listApiKeys(
   db: Queryable,

@@ -1,8 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Contact } from '../../../src/contract/contact.ts';
-import type { Email, Thread } from '../../../src/contract/email.ts';
+import type { DownloadLink, Email, Thread } from '../../../src/contract/email.ts';
 import type { Folder } from '../../../src/contract/folder.ts';
+import { createDownloadLinks } from '../../../src/api/http/download-links.ts';
+import { createSigner } from '../../../src/api/http/cursor.ts';
+import { createApiKey, deleteApiKey } from '../../../src/db/access/api-keys.ts';
+import { markRemoved } from '../../../src/db/queries/accounts.ts';
 import { newId } from '../../../src/new-id.ts';
 import { type ApiUnderTest, apiUnderTest } from '../../helpers/product/api-under-test.ts';
 import { storeContact, storeEmail, storeFolder, storeThread } from '../../helpers/assert/rows.ts';
@@ -164,6 +168,101 @@ describe('an attachment', () => {
     const url = `/api/v1${path}`;
     const answer = await api.app.inject({ method: 'HEAD', url, headers: { 'x-api-key': api.key } });
     expect([answer.statusCode, answer.headers['content-length'], answer.body]).toEqual([200, '1000', '']);
+  });
+
+  describe('by a link', () => {
+    const linkTo = async (of: string, key = api.key) => {
+      const answer = await api.call('GET', `${of}?link=true`, { headers: { 'x-api-key': key } });
+      return { status: answer.statusCode, ...answer.json<DownloadLink>() };
+    };
+    const open = (url: string, headers = {}) => api.app.inject({ method: 'GET', url: new URL(url).pathname, headers });
+
+    it('is downloaded without a key, also in ranges', async () => {
+      const { object, url, expires_at: expiresAt } = await linkTo(path);
+      expect([object, new URL(url).origin]).toEqual(['DownloadLink', 'http://127.0.0.1:3000']);
+      expect(Date.parse(expiresAt) - Date.now()).toBeGreaterThan(590_000);
+      expect(Date.parse(expiresAt) - Date.now()).toBeLessThanOrEqual(600_000);
+      const whole = await open(url);
+      expect([whole.statusCode, whole.rawPayload.equals(bytes)]).toEqual([200, true]);
+      expect(whole.headers['content-type']).toBe('application/pdf');
+      expect((await open(url, { range: 'bytes=0-9' })).statusCode).toBe(206);
+    });
+
+    it('is saved and not shown, whatever host the caller names', async () => {
+      const { url } = await linkTo(await store('page.html', 'text/html'));
+      expect((await open(url, { host: 'evil.example' })).headers).toMatchObject({
+        'content-type': 'text/html',
+        'content-disposition': `attachment; filename="page.html"; filename*=UTF-8''page.html`,
+        'content-security-policy': 'sandbox',
+        'x-content-type-options': 'nosniff',
+        'referrer-policy': 'no-referrer',
+        'cache-control': 'private, max-age=0',
+      });
+      const headers = { 'x-api-key': api.key, host: 'evil.example', 'x-forwarded-host': 'evil.example' };
+      const made = await api.call('GET', `${path}?link=true`, { headers });
+      expect(made.json<DownloadLink>().url).toMatch(/^http:\/\/127\.0\.0\.1:3000\/d\//);
+      expect(made.headers['cache-control']).toBe('no-store');
+    });
+
+    it('as a raw message too', async () => {
+      const { id } = await storeEmail(api.database, account);
+      await api.storage.put(`${account}/raw/${id}.eml`, bytes);
+      const { url } = await linkTo(`/${account}/emails/${id}/source`);
+      expect((await open(url)).rawPayload.equals(bytes)).toBe(true);
+    });
+
+    it('is not found once the link was changed or has ended', async () => {
+      const { url } = await linkTo(path);
+      const [signature, text = ''] = url.split('.').slice(-2);
+      const other = Buffer.from(text, 'base64url')
+        .toString()
+        .replace(/\d+\]$/, '9999999999999]');
+      const forged = `http://x/d/${signature?.split('/').at(-1)}.${Buffer.from(other).toString('base64url')}`;
+      for (const wrong of [forged, url.replace('/d/', '/d/x'), 'http://x/d/a.b', 'http://x/d/.'])
+        expect((await open(wrong)).statusCode).toBe(404);
+      let now = 0;
+      const links = createDownloadLinks(createSigner([randomBytes(32)]), '', () => now);
+      const token = links.write({ accountId: account, emailId: 'e', attachmentId: null }, 'pk').url.slice('/d/'.length);
+      now = 599_999;
+      expect(links.read(token)).toEqual({ accountId: account, emailId: 'e', attachmentId: null, apiKeyId: 'pk' });
+      now = 600_000;
+      expect(() => links.read(token)).toThrow(expect.objectContaining({ code: 'not_found' }));
+    });
+
+    it.each<[string, (key: string, account: string) => Promise<unknown>]>([
+      ['its key was deleted', (key) => deleteApiKey(api.database.db, key)],
+      [
+        'its key expired',
+        (key) => api.database.pool.query('update api_keys set expires_at = now() where id = $1', [key]),
+      ],
+      [
+        'its key lost the account',
+        (key) => api.database.pool.query(`update api_keys set account_ids = '{acc_x}' where id = $1`, [key]),
+      ],
+      [
+        'the account was removed',
+        (_, removed) => api.database.db.transaction((tx) => markRemoved(tx, removed, new Date())),
+      ],
+    ])('is not found once %s', async (_, end) => {
+      const own = await storeAccount(api.database);
+      const { id } = await storeEmail(api.database, own);
+      await api.storage.put(`${own}/raw/${id}.eml`, bytes);
+      const maker = await createApiKey(api.database.db, { name: 'maker', expiresAt: null, accountIds: [own] });
+      const { url } = await linkTo(`/${own}/emails/${id}/source`, maker.key);
+      expect((await open(url)).statusCode).toBe(200);
+      await end(maker.apiKey.id, own);
+      expect((await open(url)).statusCode).toBe(404);
+    });
+
+    it('is refused to a key of another account, and for a file that does not exist', async () => {
+      const { key } = await createApiKey(api.database.db, {
+        name: 'other',
+        expiresAt: null,
+        accountIds: [newId('account')],
+      });
+      expect((await linkTo(path, key)).status).toBe(404);
+      expect((await linkTo(`${path.slice(0, path.lastIndexOf('/'))}/${newId('attachment')}`)).status).toBe(404);
+    });
   });
 
   it('is not found when its bytes are lost', async () => {

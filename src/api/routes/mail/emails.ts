@@ -27,7 +27,8 @@ import {
   type Routes,
   sendJson,
 } from '../route.ts';
-import { downloadResponses, sendStored } from '../stored.ts';
+import { findFile } from '../../downloads.ts';
+import { downloadResponses, DownloadQuery, sendStored } from '../stored.ts';
 
 export const EmailParams = Type.Object({ account_id: Id('account'), email_id: Id('email') });
 const FolderParams = Type.Object({ account_id: Id('account'), folder_id: Id('folder') });
@@ -123,13 +124,16 @@ export const emailRoutes: Routes = (app, deps) => {
         description:
           'Returns the message exactly as the mail server sent it. Supports range requests, and `If-None-Match` with an `ETag`.',
         params: EmailParams,
+        querystring: DownloadQuery,
         response: downloadResponses('The message', 'message/rfc822'),
       },
     },
     async (request, reply) => {
       const { account_id, email_id } = request.params;
-      const key = existing(await getEmailSource(pool, account_id, email_id), 'email');
-      return sendStored(request, reply, storage, { key, mime: 'message/rfc822', name: `${email_id}.eml` });
+      const file = { accountId: account_id, emailId: email_id, attachmentId: null };
+      const stored = existing(await findFile(pool, file), 'email');
+      if (request.query.link) return reply.send(deps.links.write(file, request.caller.apiKeyId));
+      return sendStored(request, reply, storage, stored);
     },
   );
 };
