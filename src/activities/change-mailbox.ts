@@ -63,7 +63,7 @@ export function createChangeEmailActivities(deps: MailboxDeps) {
 }
 
 /** The folder to move an email to. @throws ApiError not_found, provider_rejected */
-async function targetOf(ctx: SyncContext, folderId: string): Promise<FolderState> {
+export async function targetOf(ctx: SyncContext, folderId: string): Promise<FolderState> {
   const folder = (await loadFolders(ctx.db, ctx.account.id)).find(({ id }) => id === folderId);
   if (!folder) throw new ApiError('not_found', 'no folder has this id');
   if (!folder.selectable) throw new ApiError('provider_rejected', 'this folder cannot contain messages');

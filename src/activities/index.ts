@@ -1,4 +1,5 @@
 import { type AccountDeps, createAccountActivities } from './account.ts';
+import { createBatchActivities } from './change-emails.ts';
 import { createChangeEmailActivities, createChangeFolderActivities } from './change-mailbox.ts';
 import { type ConnectDeps, createConnectActivities } from './connect.ts';
 import { createDeliverActivities, type DeliverDeps } from './deliver.ts';
@@ -46,6 +47,7 @@ export function createActivities(outerDeps: ActivityDeps) {
     ...accounts,
     ...createChangeEmailActivities(deps),
     ...createChangeFolderActivities(deps),
+    ...createBatchActivities(deps),
     ...createConnectActivities(deps),
     ...createDeviceActivities(deps),
     ...createDeliverActivities(deps),

@@ -69,6 +69,8 @@ export interface Commands extends ChangeCommands, SendCommands, DraftCommands {
   retryDelivery(deliveryId: string): Promise<void>;
   /** Attempts the waiting deliveries of an endpoint now. Never rejects: their schedule is the fallback. */
   attemptWaiting(endpointId: string): Promise<void>;
+  /** Starts a stored batch; a worker starts it later if Temporal is unavailable. */
+  startBatch(batch: { id: string; accountId: string }): Promise<void>;
   /** Starts a stored replay; a worker starts it later if Temporal is unavailable. */
   startReplay(replay: { id: string; endpointId: string }): Promise<void>;
   /** Makes the workflow of an import read its stored state; starts it if it does not run. */

@@ -268,3 +268,51 @@ export const Thread = Type.Object(
   { $id: 'Thread' },
 );
 export type Thread = Type.Static<typeof Thread>;
+
+/** Emails of one batch. */
+export const MAX_BATCH = 10_000;
+
+export const BATCH_STATUSES = ['running', 'completed'] as const;
+export const BATCH_RESULTS = ['pending', 'changed', 'failed'] as const;
+export type BatchResult = (typeof BATCH_RESULTS)[number];
+
+/** One change of many emails. */
+export const EmailBatch = Type.Object(
+  {
+    object: Type.Literal('EmailBatch'),
+    id: Type.String({ description: '`bat_…`' }),
+    account_id: Type.String(),
+    status: OneOf(BATCH_STATUSES),
+    total: Type.Integer({ description: 'emails that were chosen when the call was accepted' }),
+    pending: Type.Integer({ description: 'emails that are still to be changed' }),
+    changed: Type.Integer({
+      description: 'emails that are as the change wants them, at the provider and in the store',
+    }),
+    failed: Type.Integer({ description: 'emails that could not be changed; the results say why' }),
+    workflow_id: Type.String({ description: 'the workflow in the Temporal UI' }),
+    created_at: DateTime(),
+    completed_at: Nullable(DateTime('null: running')),
+  },
+  { $id: 'EmailBatch' },
+);
+export type EmailBatch = Type.Static<typeof EmailBatch>;
+
+/** The result for one email of a batch. */
+export const EmailBatchResult = Type.Object(
+  {
+    object: Type.Literal('EmailBatchResult'),
+    email_id: Type.String({ description: '`email_…`' }),
+    status: OneOf(BATCH_RESULTS),
+    error: Nullable(
+      Type.Object({
+        type: Type.String({ description: '`errors/…`, as a call for this email alone would return' }),
+        detail: Type.String(),
+      }),
+      'null: it did not fail',
+    ),
+  },
+  { $id: 'EmailBatchResult' },
+);
+export type EmailBatchResult = Type.Static<typeof EmailBatchResult>;
+
+export const EmailBatchResultList = CursorListOf('EmailBatchResults', EmailBatchResult);

@@ -17,6 +17,7 @@ export const ID_PREFIXES = {
   intent: 'int',
   authLink: 'lnk',
   change: 'chg',
+  batch: 'bat',
   oauthApp: 'oap',
   deviceSignIn: 'dvc',
 } as const;

@@ -15,6 +15,7 @@ export const LOOKED_UP = [
   'endpoint',
   'replay',
   'import',
+  'batch',
   'apiKey',
   'authLink',
   'oauthApp',

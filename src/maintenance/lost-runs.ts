@@ -7,10 +7,12 @@ import type { Db } from '../db/driver/client.ts';
 import { importsToRun } from '../db/queries/imports.ts';
 import { giveUpDraft, draftsBeingSaved, releaseReservation, supersededDrafts } from '../outgoing/draft-state.ts';
 import { giveUp, type HeldSend, heldSends } from '../outgoing/send-state.ts';
+import { runningBatches } from '../mailbox/store/batches.ts';
 import type { Logger } from '../runtime/logger.ts';
 import { replayStart } from '../webhooks/log/replay-runs.ts';
 import { runningReplays } from '../webhooks/log/replay-state.ts';
 import {
+  batchStart,
   draftWorkflowId,
   finishSendWorkflowId,
   QUEUES,
@@ -110,6 +112,7 @@ export function createLostRunLooks(
         unlessUnderWay(draft.id, draftWorkflowId(draft.supersededBy), () => ensureRun(deps, removalOfDraft(draft))),
       ),
     ),
+    batches: look(async (page) => (await runningBatches(db, page)).map((batch) => run(batch.id, batchStart(batch)))),
     replays: look(async () => (await runningReplays(db)).map((replay) => run(replay.id, replayStart(replay)))),
   };
 }
@@ -124,6 +127,7 @@ export type LostWork =
   | 'queuedSends'
   | 'saves'
   | 'supersededDrafts'
+  | 'batches'
   | 'replays';
 
 function createLook(find: Find, lostAfterMs: number): () => Promise<void> {

@@ -31,6 +31,7 @@ export function retentions({ auditRetentionMs = 90 * DAY_MS }: { auditRetentionM
     days(1, deleteIdempotencyKeysBefore),
     days(30, deleteEndedSends),
     days(30, deleteEndedDrafts),
+    days(30, deleteBatchesBefore),
     // the tracking of a deleted email, whose links in other mailboxes work that long
     days(365, deleteUnusedTracking),
     // these have ended
@@ -76,6 +77,26 @@ export async function deleteEventsBefore(db: Db, before: Date): Promise<number> 
       )) returning id
     )
     select count(*) from expired`,
+  );
+}
+
+/** Deletes completed batches from before `before`, some of their emails first; returns how many rows. */
+function deleteBatchesBefore(db: Db, before: Date): Promise<number> {
+  return count(
+    db,
+    sql`
+    with old as (
+      select id from batches where created_at < ${before.toISOString()}::timestamptz and status = 'completed'
+      order by created_at, id limit 1
+    ), items as (
+      delete from batch_items where (batch_id, position) = any(array(
+        select (i.batch_id, i.position) from batch_items i join old on old.id = i.batch_id limit ${ROWS_PER_STATEMENT}
+      )) returning position
+    ), empty as (
+      delete from batches where id in (select id from old)
+        and (select count(*) from items) < ${ROWS_PER_STATEMENT} returning id
+    )
+    select (select count(*) from items) + (select count(*) from empty) as count`,
   );
 }
 

@@ -81,6 +81,7 @@ export function maintenanceTasks(deps: MaintenanceDeps): Task[] {
     installation('give up queued sends without a workflow', 15 * SECOND, lost.queuedSends),
     installation('give up saves of drafts without a workflow', 15 * SECOND, lost.saves),
     installation('remove replaced drafts that are left', 15 * SECOND, lost.supersededDrafts),
+    installation('resume changes of many emails without a workflow', 15 * SECOND, lost.batches),
     installation('resume replays without a workflow', 15 * SECOND, lost.replays),
     installation('put back what cancelled replays have left', MINUTE, () => finishCancelledReplays(db)),
     installation('reparse mail whose parsing timed out', 5 * MINUTE, () => startDueReparses(client, db)),

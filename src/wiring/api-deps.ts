@@ -22,6 +22,7 @@ import { createPayloadCodec } from '../temporal/codec.ts';
 import { codecRoutes } from '../temporal/codec-server.ts';
 import { codecKeys } from '../temporal/connect.ts';
 import { attemptWaiting, hurryRuns, retryDelivery } from '../webhooks/dispatch/retry-delivery.ts';
+import { startBatchRun } from '../api/commands/batches.ts';
 import { cancelReplayRun, startReplayRun } from '../webhooks/log/replay-runs.ts';
 
 /** Time for the storage to respond, and per megabyte written, ms. */
@@ -68,6 +69,7 @@ export function apiDeps(config: Config, logger: Logger, surroundings: ApiSurroun
       retryDelivery: (id) => retryDelivery(client, db, id),
       attemptWaiting: (endpointId) =>
         attemptWaiting({ db, logger, hurry: (ids) => hurryRuns(client, ids) }, endpointId),
+      startBatch: (batch) => startBatchRun(client, batch).catch(notStarted(logger, { batchId: batch.id })),
       startReplay: (replay) =>
         startReplayRun(client, replay).catch((err: unknown) =>
           logger.warn({ err, replayId: replay.id }, 'could not start replay workflow; a worker will retry'),
@@ -136,3 +138,6 @@ function signingKeys({ encryptionKey, encryptionKeyPrevious }: Config): [Buffer,
   const derive = (key: Buffer) => Buffer.from(hkdfSync('sha256', key, '', 'api signing', 32));
   return [derive(encryptionKey), ...(encryptionKeyPrevious ? [derive(encryptionKeyPrevious)] : [])];
 }
+
+const notStarted = (logger: Logger, about: object) => (err: unknown) =>
+  logger.warn({ err, ...about }, 'could not start batch workflow; a worker will retry');

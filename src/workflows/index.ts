@@ -1,6 +1,7 @@
 export { account } from './account.ts';
 export { changeMailbox, updateEmail } from './change-mailbox.ts';
 export { connectByDevice } from './connect-by-device.ts';
+export { changeEmails } from './change-emails.ts';
 export { connectMailbox } from './connect-mailbox.ts';
 export { deliverWebhooks } from './deliver-webhooks.ts';
 export { housekeeping } from './housekeeping.ts';

@@ -17,6 +17,7 @@ export const WORKFLOWS = {
   account: 'account',
   changeMailbox: 'changeMailbox',
   updateEmail: 'updateEmail',
+  changeEmails: 'changeEmails',
   connectMailbox: 'connectMailbox',
   connectByDevice: 'connectByDevice',
   initialSync: 'initialSync',
@@ -46,6 +47,8 @@ export const deviceWorkflowId = (signInId: string) => `device/${signInId}`;
 export const connectWorkflowId = (intentId: string) => `connect/${intentId}`;
 /** One change of an email or a folder. */
 export const changeWorkflowId = (objectId: string, requestId: string) => `change/${objectId}/${requestId}`;
+/** A change of many emails. */
+export const batchWorkflowId = (batchId: string) => `batch/${batchId}`;
 export const removeWorkflowId = (accountId: string) => `remove/${accountId}`;
 /** Sends an email or a draft; named after the email id that the Sent copy will get. */
 export const sendWorkflowId = (emailId: string) => `send/${emailId}`;
@@ -86,6 +89,7 @@ export const ID_PREFIXES: Readonly<Record<string, string>> = {
   [WORKFLOWS.account]: 'account/',
   [WORKFLOWS.changeMailbox]: 'change/',
   [WORKFLOWS.updateEmail]: 'change/',
+  [WORKFLOWS.changeEmails]: 'batch/',
   [WORKFLOWS.connectMailbox]: 'connect/',
   [WORKFLOWS.connectByDevice]: 'device/',
   [WORKFLOWS.initialSync]: 'initial-sync/',
@@ -194,4 +198,16 @@ export function searchableBy(
     ...(accountId === undefined ? [] : [{ key: SEARCH_KEYS.mailAccount, value: accountId }]),
     ...(all.length === 0 ? [] : [{ key: SEARCH_KEYS.resourceIds, value: all }]),
   ];
+}
+
+/** The type and the start options of the workflow of a batch that is stored as running. */
+export function batchStart({ id, accountId }: { id: string; accountId: string }) {
+  const options = {
+    workflowId: batchWorkflowId(id),
+    taskQueue: QUEUES.commands,
+    args: [{ accountId, batchId: id }],
+    typedSearchAttributes: searchableBy(accountId, [id]),
+    staticSummary: `change the emails of ${id}`,
+  };
+  return [WORKFLOWS.changeEmails, options] as [string, typeof options];
 }

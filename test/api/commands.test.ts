@@ -97,6 +97,7 @@ const within = (ms: Partial<{ connectDeadlineMs: number; removeDeadlineMs: numbe
     finished: createFinishedRuns(),
     retryDelivery: async () => {},
     attemptWaiting: async () => {},
+    startBatch: async () => {},
     startReplay: async () => {},
     cancelReplay: async () => {},
     wakeImport: async () => {},

@@ -20,6 +20,7 @@ let routes: Route[];
 const done = () => Promise.resolve();
 const commands: Partial<Commands> = {
   ...{ markEmail: done, moveEmail: done, trashEmail: done, updateEmail: done, changeFolder: done, deleteFolder: done },
+  startBatch: done,
   createFolder: async (accountId, id, { name }) => {
     await storeFolder(api.database, accountId, { id, name });
   },

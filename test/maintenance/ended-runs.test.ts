@@ -12,6 +12,9 @@ import { ApiError } from '../../src/contract/errors.ts';
 import { createImport } from '../../src/db/coordination/import-state.ts';
 import { getAccount, markRemoved } from '../../src/db/queries/accounts.ts';
 import { getImport } from '../../src/db/queries/imports.ts';
+import { startBatchRun } from '../../src/api/commands/batches.ts';
+import { createBatch, getBatch } from '../../src/db/queries/batches.ts';
+import { completeBatch, itemsChanged, nextOfBatch } from '../../src/mailbox/store/batches.ts';
 import { createReplay, getReplay } from '../../src/db/queries/replays.ts';
 import { drafts } from '../../src/db/schema/index.ts';
 import { touchSynced } from '../../src/mailbox/settings.ts';
@@ -33,6 +36,7 @@ import {
   QUEUES,
   removeDraftWorkflowId,
   removeWorkflowId,
+  batchWorkflowId,
   replayWorkflowId,
   SIGNALS,
   sendWorkflowId,
@@ -64,6 +68,7 @@ const EXPECTED: Record<string, Expected> = {
   saveDraft: { terminate: 'failed', cancel: 'failed', delete: 'failed', reset: 'active' },
   removeDraft: 'removed',
   deliverWebhooks: { terminate: 'failed', cancel: 'failed', delete: 'delivered', reset: 'delivered' },
+  changeEmails: 'completed',
   replay: { terminate: 'completed', cancel: 'cancelled', delete: 'completed', reset: 'completed' },
   housekeeping: 'running',
 };
@@ -175,6 +180,11 @@ function activities() {
     async deleteDraftMail({ draftId }: { draftId: string }) {
       await work(draftId);
       await db.update(drafts).set({ emailId: null }).where(eq(drafts.id, draftId));
+    },
+    async changeEmailsOf({ batchId }: { batchId: string }) {
+      await work(batchId);
+      await itemsChanged(db, batchId, (await nextOfBatch(db, batchId, 10))?.items ?? []);
+      return completeBatch(db, batchId);
     },
     async feedReplay(ref: { replayId: string }) {
       await work(ref.replayId);
@@ -308,6 +318,16 @@ const BEGIN: Record<string, () => Promise<Subject>> = {
         update pending_deliveries set due_at = due_at - interval '1 minute', started_at = started_at - interval '1 minute'
         where object_id = ${emailId}`);
     return { workflowId, state: async () => (await entry())?.status ?? 'none', age };
+  },
+  async changeEmails() {
+    const [id, accountId] = [newId('batch'), newId('account')];
+    await createBatch(the.db, { id, accountId, change: { trash: true }, emailIds: [newId('email')] });
+    await startBatchRun(temporal.client, { id, accountId });
+    await waitFor(() => attempts.has(id));
+    return {
+      workflowId: batchWorkflowId(id),
+      state: async () => (await getBatch(the.db, accountId, id))?.status ?? 'none',
+    };
   },
   async replay() {
     const [id, endpointId] = [newId('replay'), await the.endpoint({ triggerEvents: ['email.delete'] })];

@@ -40,6 +40,7 @@ export interface CommandDeps {
   finished: FinishedRuns;
   retryDelivery: Commands['retryDelivery'];
   attemptWaiting: Commands['attemptWaiting'];
+  startBatch: Commands['startBatch'];
   startReplay: Commands['startReplay'];
   cancelReplay: Commands['cancelReplay'];
   wakeImport: Commands['wakeImport'];
@@ -65,6 +66,7 @@ export function createCommands(given: CommandDeps): Commands {
     retryDelivery: deps.retryDelivery,
     listRuns: (accountId, page) => listRuns(deps.client, accountId, page),
     attemptWaiting: deps.attemptWaiting,
+    startBatch: deps.startBatch,
     startReplay: deps.startReplay,
     cancelReplay: deps.cancelReplay,
     wakeImport: deps.wakeImport,

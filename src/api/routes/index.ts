@@ -4,6 +4,7 @@ import { auditRoutes } from './audit.ts';
 import { attachmentRoutes } from './mail/attachments.ts';
 import { contactRoutes } from './mail/contacts.ts';
 import { authLinkRoutes } from './auth-links.ts';
+import { batchRoutes } from './mail/batches.ts';
 import { conversationRoutes } from './conversations.ts';
 import { deviceSignInRoutes } from './device-sign-ins.ts';
 import { draftRoutes } from './mail/drafts.ts';
@@ -30,6 +31,7 @@ export const ROUTES: readonly Routes[] = [
   importRoutes,
   emailRoutes,
   emailChangeRoutes,
+  batchRoutes,
   historyRoutes,
   sendRoutes,
   attachmentRoutes,

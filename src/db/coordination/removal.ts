@@ -5,6 +5,8 @@ import { inChunks } from '../driver/in-chunks.ts';
 import {
   accounts,
   attachments,
+  batches,
+  batchItems,
   authLinks,
   connectIntents,
   contacts,
@@ -51,6 +53,8 @@ const MAIL_TABLES = [
   pathReservations,
   connectIntents,
   idempotencyKeys,
+  batchItems,
+  batches,
 ];
 
 /** Small enough for one statement to take well under a second. */

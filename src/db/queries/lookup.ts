@@ -22,6 +22,7 @@ const BY_ID: Record<LookedUp, string> = {
     from webhook_endpoints where id = $1`,
   replay: `select id, null as account_id, null as email_id, status as name from replays where id = $1`,
   import: `select id, account_id, null as email_id, status as name from imports where id = $1`,
+  batch: `select id, account_id, null as email_id, status as name from batches where id = $1`,
   apiKey: `select id, null as account_id, null as email_id, name from api_keys where id = $1`,
   authLink: `select id, null as account_id, null as email_id, coalesce(name, '') as name from auth_links where id = $1`,
   oauthApp: `select id, null as account_id, null as email_id, name from oauth_apps where id = $1`,

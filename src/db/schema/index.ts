@@ -14,6 +14,7 @@
 
 export * from './access.ts';
 export * from './accounts.ts';
+export * from './batches.ts';
 export * from './emails.ts';
 export * from './folders.ts';
 export * from './imports.ts';

@@ -42,7 +42,7 @@ export async function changeFlags(
     for (const location of oneMail ? locations.slice(0, 1) : locations) {
       await openLocation(ctx, location);
       // a keyword that the folder does not keep is removed already
-      refuseUnkept(notKept(ctx.session, change.add.filter(isOptional)));
+      refuseUnkept(notKeepable(ctx.session, change));
       const now = await storeAt(ctx.session, location, change);
       for (const shown of oneMail ? locations : [location]) {
         const { deleted, ...rest } = now;
@@ -66,15 +66,24 @@ export async function changeFlags(
 async function storeAt(session: ImapSession, location: EmailLocation, change: FlagChange) {
   const now = (await storeFlags(session, [location.uid], change)).get(location.uid);
   if (!now) throw new LocationChanged(location, { gone: true });
-  // some servers accept a change of a flag that they do not store
+  refuseUnkept(notMade(now, change));
+  return readFlags(now);
+}
+
+/** The parts of a change that a message does not show after it: some servers accept flags that they do not store. */
+export function notMade(now: ReadonlySet<string>, change: FlagChange): string[] {
   const has = lowerCased(now);
   const removed = lowerCased(change.remove);
   const isUnchanged = (name: string, wanted: boolean) => isOptional(name) && has.has(name.toLowerCase()) !== wanted;
-  refuseUnkept([
+  return [
     ...change.add.filter((name) => !removed.has(name.toLowerCase()) && isUnchanged(name, true)),
     ...change.remove.filter((name) => isUnchanged(name, false)),
-  ]);
-  return readFlags(now);
+  ];
+}
+
+/** Of the flags that a change sets, those that the selected folder does not keep. */
+export function notKeepable(session: ImapSession, { add }: FlagChange): string[] {
+  return notKept(session, add.filter(isOptional));
 }
 
 /** Every server keeps \Seen, or shows it as it is. */
@@ -82,8 +91,11 @@ const isOptional = (name: string): boolean => name.toLowerCase() !== '\\seen';
 const lowerCased = (names: Iterable<string>) => new Set([...names].map((name) => name.toLowerCase()));
 
 function refuseUnkept(names: string[]): void {
-  if (names.length === 0) return;
+  if (names.length > 0) throw new MailError('provider_rejected', 'imap', unkeptDetail(names), { refused: true });
+}
+
+/** The detail for callers about flags that a folder does not keep. */
+export function unkeptDetail(names: string[]): string {
   const shown = names.map((name) => (name.toLowerCase() === STARRED ? '\\Flagged' : name));
-  const detail = `the mail server does not store ${shown.join(', ')} in this folder`;
-  throw new MailError('provider_rejected', 'imap', detail, { refused: true });
+  return `the mail server does not store ${shown.join(', ')} in this folder`;
 }

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { recordFinishedRun, type RunRef } from '../../db/coordination/finished-runs.ts';
+import type { Tx } from '../../db/driver/client.ts';
 import { inLease } from '../../db/coordination/lease.ts';
 import { hasMove } from '../../imap/command.ts';
 import { expungeMessages } from '../../imap/expunge.ts';
@@ -253,6 +254,30 @@ export interface MoveOutcome {
 
 interface FinishingMove extends MoveOutcome {
   finishes?: RunRef | undefined;
+}
+
+/** Commits the moves of emails that left one folder together, with their events; `also` runs in the transaction. */
+export async function saveMoves(
+  ctx: SyncContext,
+  target: FolderState,
+  moves: readonly { emailId: string; arrived: NonNullable<MoveOutcome['arrived']> }[],
+  also: (tx: Tx) => Promise<void>,
+): Promise<void> {
+  await inLease(ctx.db, ctx.lease, async (tx) => {
+    const [first] = moves;
+    if (first && !(await loadFolder(tx, target.id))) throw new LocationChanged(first.arrived.from, { gone: false });
+    const emailIds = moves.map(({ emailId }) => emailId);
+    await changeEmails(tx, { lease: ctx.lease, emailIds, now: new Date() }, async (before) => {
+      const added = moves.map(({ emailId, arrived }) => {
+        const stored = before.get(emailId)?.locations.find((location) => isAt(location, arrived.from));
+        const flags = stored && { seen: stored.seen, flags: stored.flags };
+        return { ...locationOf(ctx, emailId, target, arrived), ...flags };
+      });
+      const removed = moves.map(({ arrived }) => arrived.from);
+      await moveLocations(tx, { removed, added, settled: emailIds, touched: [target.id] });
+    });
+    await also(tx);
+  });
 }
 
 /** Commits a move with its event, which is emitted once, even if the watching activity has seen part of the move. */

@@ -52,6 +52,28 @@ export async function loadLocations(
   return rows.filter((row): row is EmailLocation & Record<string, unknown> => row.folderId !== null);
 }
 
+/** The locations of each of these emails of an account, as `loadLocations` returns those of one. */
+export async function loadLocationsOf(
+  db: Queryable,
+  accountId: string,
+  emailIds: string[],
+): Promise<Map<string, EmailLocation[]>> {
+  const { rows } = await db.execute<Record<string, unknown> & EmailLocation & { emailId: string }>(sql`
+    select e.id as "emailId", f.id as "folderId", f.path, f.role, f.uid_validity::float8 as "uidValidity", p.uid::float8 as uid,
+      p.seen, p.flags, p.deleted, ${sql.raw(isBeingMoved('p'))} as "beingMoved", p.identity, p.weak_identity as "weakIdentity",
+      p.server_id as "serverId"
+    from emails e
+    left join (locations p join folders f on f.id = p.folder_id and f.vacating is null)
+      on p.email_id = e.id and p.vanished_at is null
+    where e.id = any(${sql.param(emailIds)}::text[]) and e.account_id = ${accountId}`);
+  const found = new Map<string, EmailLocation[]>();
+  for (const { emailId, ...location } of rows) {
+    const known = found.get(emailId) ?? [];
+    found.set(emailId, (location.folderId as string | null) === null ? known : [...known, location]);
+  }
+  return found;
+}
+
 /** An email that came into a folder by a move through this API. */
 export interface MovedLocation extends LocationKey, MessageIdentity {
   accountId: string;

@@ -19,7 +19,13 @@ beforeAll(async () => {
   const done = () => Promise.resolve();
   api = await apiUnderTest({
     commands: {
-      ...{ connectMailbox: () => connect(), removeAccount: done, startReplay: done, cancelReplay: done },
+      ...{
+        connectMailbox: () => connect(),
+        removeAccount: done,
+        startBatch: done,
+        startReplay: done,
+        cancelReplay: done,
+      },
       reparseMailbox: async (id) => ({
         ...{ object: 'MailboxReparse', account_id: id, status: 'completed', workflow_id: `reparse/${id}` },
         ...{ unchanged: 0, changed: 0, incomplete: 0, unreadable: 0 },

@@ -1,3 +1,4 @@
+import { createBatch } from '../../../src/db/queries/batches.ts';
 import type { ApiUnderTest } from './api-under-test.ts';
 import { createImport } from '../../../src/db/coordination/import-state.ts';
 import { newId } from '../../../src/new-id.ts';
@@ -30,6 +31,8 @@ export async function furnish({ database, storage }: ApiUnderTest): Promise<Reco
   const files = [{ name: 'a.txt', mime: 'text/plain', size: 1 }];
   const email = await storeEmail(database, account, { folders: [folder], attachments: files });
   const draft = await storeEmail(database, account, { draft: true });
+  const batch = newId('batch');
+  await createBatch(database.db, { id: batch, accountId: account, change: { trash: true }, emailIds: [email.id] });
   await storage.put(email.storageKey, Buffer.from('x'));
   await storage.put(`${account}/att/${email.attachmentIds[0]}`, Buffer.from('x'));
   const older = newId('import');
@@ -42,6 +45,7 @@ export async function furnish({ database, storage }: ApiUnderTest): Promise<Reco
     thread_id: email.threadId,
     draft_id: draft.draftId as string,
     import_id: older,
+    batch_id: batch,
   };
 }
 
@@ -58,6 +62,7 @@ const BODIES: Record<string, (ids: Record<string, string>) => unknown> = {
   'PATCH /accounts/{id}': () => ({ metadata: {} }),
   'POST /{account_id}/emails/{email_id}/modify': ({ folder_id }) => ({ folders_ids: [folder_id] }),
   'PATCH /{account_id}/emails/{email_id}': () => ({ is_starred: true, keywords: { add: ['x'] } }),
+  'POST /{account_id}/emails/batch': ({ email_id }) => ({ ids: [email_id], change: { is_starred: true } }),
   'POST /{account_id}/folders': () => ({ name: 'New' }),
   'PATCH /{account_id}/folders/{folder_id}': () => ({ name: 'Newer' }),
   'POST /{account_id}/emails/send': () => ({ to: [{ email: 'bob@example.test' }], subject: 'x' }),

@@ -25,6 +25,7 @@ const NAMES: Record<Hit['kind'], string> = {
   endpoint: 'Endpoint',
   replay: 'Replay',
   import: 'Import',
+  batch: 'Batch',
   apiKey: 'API key',
   authLink: 'Connect link',
   oauthApp: 'OAuth app',

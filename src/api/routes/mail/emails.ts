@@ -177,7 +177,8 @@ const MoveEmail = Type.Object({ folders_ids: FoldersIds });
 
 const Keywords = (description: string) =>
   Type.Optional(Type.Array(Keyword('an IMAP keyword: `Project-X`, `$label1`, …'), { maxItems: 50, description }));
-const UpdateEmail = Type.Object({
+/** A change of one email, or of each of many. */
+export const UpdateEmail = Type.Object({
   is_unread: Type.Optional(Type.Boolean()),
   is_starred: Type.Optional(Type.Boolean()),
   keywords: Type.Optional(
@@ -285,7 +286,13 @@ export const emailChangeRoutes: Routes = (app, deps) => {
   );
 };
 
-function updateOf({ is_unread, is_starred, keywords, folders_ids }: Type.Static<typeof UpdateEmail>): EmailUpdate {
+/** The change in IMAP's names; empty when the body changes nothing. */
+export function updateOf({
+  is_unread,
+  is_starred,
+  keywords,
+  folders_ids,
+}: Type.Static<typeof UpdateEmail>): EmailUpdate {
   const add = [
     ...(is_unread === false ? ['\\Seen'] : []),
     ...(is_starred === true ? ['\\Flagged'] : []),

@@ -1,0 +1,59 @@
+import { Context } from '@temporalio/activity';
+import { type BatchChange, changeMany } from '../mailbox/changes/batch.ts';
+import { ensureRoleFolder } from '../mailbox/folders/by-role.ts';
+import {
+  type BatchError,
+  type BatchProgress,
+  completeBatch,
+  failBatch as fail,
+  nextOfBatch,
+  progressOfBatch,
+} from '../mailbox/store/batches.ts';
+import { type MailboxDeps, withMailbox } from '../mailbox/with-mailbox.ts';
+import { targetOf } from './change-mailbox.ts';
+import { withHeartbeat } from './heartbeat.ts';
+
+export type BatchActivities = ReturnType<typeof createBatchActivities>;
+
+export type { BatchProgress };
+
+/** Emails of one transaction; each has an event with its body. */
+const CHUNK = 500;
+/** How long one execution works, about, ms; the workflow shows the counts in between. */
+const STEP_MS = 20_000;
+/** From this attempt on, an email that fails alone does not stop the others. */
+const GIVES_UP_AT = 3;
+
+/** Activities of the `changeEmails` workflow. */
+export function createBatchActivities(deps: MailboxDeps) {
+  /** Changes pending emails of a batch for some seconds. Continues where it was killed. */
+  function changeEmailsOf({ accountId, batchId }: { accountId: string; batchId: string }): Promise<BatchProgress> {
+    const context = Context.current();
+    const givesUp = context.info.attempt >= GIVES_UP_AT;
+    const until = performance.now() + STEP_MS;
+    return withHeartbeat(async () => {
+      while (performance.now() < until) {
+        if (context.cancellationSignal.aborted) await context.cancelled;
+        const next = await nextOfBatch(deps.db, batchId, CHUNK);
+        if (!next || next.items.length === 0) return completeBatch(deps.db, batchId);
+        const { flags, folderId, trash } = next.change;
+        await withMailbox(deps, accountId, async (ctx) => {
+          const findTarget: BatchChange['findTarget'] = trash
+            ? () => ensureRoleFolder(ctx, 'TRASH')
+            : folderId === undefined
+              ? undefined
+              : () => targetOf(ctx, folderId);
+          await changeMany(ctx, next.items, { batchId, flags, findTarget, givesUp });
+        });
+      }
+      return progressOfBatch(deps.db, batchId);
+    });
+  }
+
+  /** Ends a batch: its pending emails fail with this error. */
+  function failBatch({ batchId, error }: { batchId: string; error: BatchError }): Promise<BatchProgress> {
+    return fail(deps.db, batchId, error);
+  }
+
+  return { changeEmailsOf, failBatch };
+}

@@ -1,0 +1,106 @@
+import { describe, expect, it } from '@jest/globals';
+import { eq } from 'drizzle-orm';
+import { createBatch, getBatch, listBatchResults } from '../../src/db/queries/batches.ts';
+import { emails, type StoredBatchChange } from '../../src/db/schema/index.ts';
+import { changeMany } from '../../src/mailbox/changes/batch.ts';
+import { nextOfBatch } from '../../src/mailbox/store/batches.ts';
+import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
+import { newId } from '../../src/new-id.ts';
+import { type FakeImapOptions, PLAIN } from '../helpers/fakes/fake-imap.ts';
+import { type Engine, engineTests } from '../helpers/product/engine.ts';
+import { mailText } from '../helpers/product/mail-text.ts';
+
+/** Changes of many emails on scripted servers: commands, results and events. */
+
+const { start } = engineTests();
+const folders = { Work: [], Later: [], Trash: ['\\Trash'] };
+const SERVERS: [string, FakeImapOptions][] = [
+  ['with UIDPLUS and MOVE', { capabilities: `${PLAIN} MOVE`, folders }],
+  ['with IMAP4rev1 alone', { capabilities: 'IMAP4rev1', folders }],
+];
+const MANY = 12;
+
+async function filled(options: FakeImapOptions): Promise<{ engine: Engine; ids: string[] }> {
+  const engine = await start(options);
+  for (let n = 0; n < MANY; n++) engine.server.append(n % 2 ? 'INBOX' : 'Work', mailText({ subject: `mail ${n}` }));
+  await syncMailbox(engine.ctx, { freshSession: true });
+  const rows = await engine.ctx.db
+    .select({ id: emails.id })
+    .from(emails)
+    .where(eq(emails.accountId, engine.ctx.account.id));
+  return { engine, ids: rows.map(({ id }) => id) };
+}
+
+async function stored(engine: Engine, emailIds: string[], change: StoredBatchChange): Promise<string> {
+  const id = newId('batch');
+  await createBatch(engine.ctx.db, { id, accountId: engine.ctx.account.id, change, emailIds });
+  return id;
+}
+
+/** Makes what is pending of a batch, as its activity does. */
+async function make({ ctx, folder }: Engine, batchId: string, target?: string): Promise<void> {
+  const next = await nextOfBatch(ctx.db, batchId, 500);
+  if (!next) throw new Error('the batch is not running');
+  const findTarget = target === undefined ? undefined : () => folder(target);
+  await changeMany(ctx, next.items, { batchId, flags: next.change.flags, findTarget, givesUp: true });
+}
+
+async function results({ ctx }: Engine, batchId: string): Promise<Record<string, string[]>> {
+  const { data } = await listBatchResults(ctx.db, batchId, { status: undefined, after: 0, limit: 250 });
+  const found: Record<string, string[]> = {};
+  for (const { email_id: id, status, error } of data) (found[error?.type ?? status] ??= []).push(id);
+  return found;
+}
+
+const STAR = { flags: { add: ['\\Flagged'], remove: [] } };
+const updates = async (engine: Engine) => (await engine.events()).filter((type) => type === 'email.update').length;
+const count = (engine: Engine, path: string) => engine.server.folder(path).messages.length;
+
+describe.each(SERVERS)('on a server %s', (_, options) => {
+  it('flags of many emails change, each with one event', async () => {
+    const { engine, ids } = await filled(options);
+    const batch = await stored(engine, ids, STAR);
+    await make(engine, batch);
+    expect(await results(engine, batch)).toEqual({ changed: ids });
+    const flags = ['INBOX', 'Work'].flatMap((path) => engine.server.folder(path).messages.map((each) => each.flags));
+    expect(flags.every((each) => [...each].includes('\\Flagged'))).toBe(true);
+    expect(await updates(engine)).toBe(MANY);
+    await syncMailbox(engine.ctx, { freshSession: true });
+    expect(await updates(engine)).toBe(MANY);
+  });
+
+  it('many emails move, each with one event', async () => {
+    const { engine, ids } = await filled(options);
+    const batch = await stored(engine, ids, { folderId: (await engine.folder('Later')).id });
+    await make(engine, batch, 'Later');
+    expect((await results(engine, batch))['changed']).toEqual(ids);
+    expect([count(engine, 'INBOX'), count(engine, 'Work'), count(engine, 'Later')]).toEqual([0, 0, MANY]);
+    expect(await updates(engine)).toBe(MANY);
+    await syncMailbox(engine.ctx, { freshSession: true });
+    expect(await updates(engine)).toBe(MANY);
+  });
+
+  it('what was made before the results were stored is not reported again', async () => {
+    const { engine, ids } = await filled(options);
+    const first = await stored(engine, ids, { ...STAR, folderId: (await engine.folder('Later')).id });
+    await make(engine, first, 'Later');
+    const before = await updates(engine);
+    const again = await stored(engine, ids, { ...STAR, folderId: (await engine.folder('Later')).id });
+    await make(engine, again, 'Later');
+    expect((await results(engine, again))['changed']).toEqual(ids);
+    expect([await updates(engine), count(engine, 'Later')]).toEqual([before, MANY]);
+  });
+
+  it('emails that other programs deleted or moved have their own results', async () => {
+    const { engine, ids } = await filled(options);
+    const inbox = engine.server.folder('INBOX').messages;
+    const [gone] = inbox;
+    engine.server.expunge(engine.server.folder('INBOX'), gone!);
+    const unknown = newId('email');
+    const batch = await stored(engine, [...ids, unknown], { folderId: (await engine.folder('Later')).id });
+    await make(engine, batch, 'Later');
+    const { changed = [], 'errors/not_found': missing = [] } = await results(engine, batch);
+    expect([changed.length, missing.length, missing.includes(unknown)]).toEqual([MANY - 1, 2, true]);
+    expect(await getBatch(engine.ctx.db, engine.ctx.account.id, batch)).toMatchObject({ pending: 0, failed: 2 });
+  });
+});
