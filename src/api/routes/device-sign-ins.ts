@@ -25,7 +25,11 @@ export const deviceSignInRoutes: Routes = (app, { db, secrets, fetch, commands }
           'any device. The mailbox then connects, with the event `account.add`, without a further call. Microsoft has this for mail; ' +
           'Google has not.',
         body: CreateDeviceSignIn,
-        response: responses('The sign-in, waiting', DeviceSignIn, 'not_found', 'provider_rejected', 'provider_error'),
+        response: responses(
+          'The sign-in, waiting',
+          DeviceSignIn,
+          ...(['not_found', 'already_exists', 'provider_rejected', 'provider_error'] as const),
+        ),
       },
     },
     async ({ body }) => {

@@ -27,12 +27,12 @@ export const DownloadQuery = Type.Object({
 });
 
 /**
- * OpenAPI responses of a download. `mediaType`: the one that is sent, if it is always the same. Generators of clients know
+ * OpenAPI responses of a download. `mediaType`: the one that is sent, or a range of them. Generators of clients know
  * `application/octet-stream`, and leave out what has no type that they know.
  */
-export function downloadResponses(description: string, mediaType?: string): Record<number, object> {
+export function downloadResponses(description: string, mediaType: string): Record<number, object> {
   const schema = Type.String({ format: 'binary' });
-  const content = { [BYTES]: { schema }, ...(mediaType === undefined ? {} : { [mediaType]: { schema } }) };
+  const content = { [BYTES]: { schema }, [mediaType]: { schema } };
   return {
     ...responsesAs(BYTES, description, schema, 'not_found'),
     200: {

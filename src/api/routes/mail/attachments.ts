@@ -19,7 +19,7 @@ export const attachmentRoutes: Routes = (app, { pool, storage, links }) => {
           'with an `ETag`.',
         params: Params,
         querystring: DownloadQuery,
-        response: downloadResponses('The bytes'),
+        response: downloadResponses('The bytes', '*/*'),
       },
     },
     async (request, reply) => {
