@@ -85,7 +85,8 @@ export interface ComposedSend {
  */
 export async function composeSend(deps: ComposeDeps, { send, settings }: LoadedSend): Promise<ComposedSend> {
   const source = send.draftId ? await draftSource(deps, send, send.draftId) : await inputSource(deps, send);
-  return limitLarge(deps.storage, source.keys, async () => {
+  const inTurn = source.isLarge ? composeLarge : (work: () => Promise<ComposedSend>) => work();
+  return inTurn(async () => {
     const { forms, messageId, bcc } = await source.compose(settings.owner);
     const { sentCopy, ...message } = forms;
     // a separate file per attempt: the file of the submitted message is never overwritten
@@ -99,15 +100,14 @@ export async function composeSend(deps: ComposeDeps, { send, settings }: LoadedS
 const composeLarge = createLimiter(2);
 const LARGE_BYTES = 1024 * 1024;
 
-async function limitLarge<T>(storage: Storage, keys: string[], work: () => Promise<T>): Promise<T> {
-  const sizes = await Promise.all(keys.map((key) => storage.size(key)));
-  return sizes.every((size = 0) => size < LARGE_BYTES) ? work() : composeLarge(work);
+async function isLarge(storage: Storage, key: string): Promise<boolean> {
+  return ((await storage.size(key)) ?? 0) >= LARGE_BYTES;
 }
 
 /** The draft or the input from which a send is composed. */
 interface Source {
-  /** its storage key, and those of its stored files and of the email that it forwards */
-  keys: string[];
+  /** it, a stored file of it, or the email that it forwards is */
+  isLarge: boolean;
   draftEmailId: string | null;
   compose(owner: Stamp['owner']): Promise<{ forms: BothForms; messageId: string; bcc: Attendee[] }>;
 }
@@ -117,7 +117,7 @@ async function draftSource(deps: ComposeDeps, send: SendRow, draftId: string): P
   const stored = draft?.emailId ? await storedSource(deps.db, send.accountId, draft.emailId) : undefined;
   if (!draft?.emailId || !stored) throw new ApiError('not_found', 'no draft has this id');
   return {
-    keys: [stored.key],
+    isLarge: await isLarge(deps.storage, stored.key),
     draftEmailId: draft.emailId,
     async compose(owner) {
       const messageId = send.messageId ?? draft.messageId ?? ownMessageId(deps, owner.email, messagePartOf(send.id));
@@ -130,24 +130,28 @@ async function draftSource(deps: ComposeDeps, send: SendRow, draftId: string): P
 }
 
 async function inputSource(deps: ComposeDeps, send: SendRow): Promise<Source> {
-  const { inputKey: key, forwardedId, accountId } = send;
+  const { storage } = deps;
+  const { inputKey: key } = send;
   if (!key) throw new ApiError('not_found', 'this send no longer exists');
-  const forwarded = forwardedId ? await storedSource(deps.db, accountId, forwardedId) : undefined;
   // a large input is read when its turn comes
-  const isSmall = ((await deps.storage.size(key)) ?? 0) < LARGE_BYTES;
-  const { files = [] } = isSmall ? await loadInput(deps.storage, key) : {};
-  const fileKeys = files.flatMap((file) => file?.storageKey ?? []);
+  const read = (await isLarge(storage, key)) ? undefined : await loadInput(storage, key);
   return {
-    keys: [key, ...fileKeys, ...(forwarded ? [forwarded.key] : [])],
+    isLarge: !read || namesLarge(read),
     draftEmailId: null,
     async compose(owner) {
-      const outgoing = await loadInput(deps.storage, key);
+      const outgoing = read ?? (await loadInput(storage, key));
       const { from, bcc = [] } = outgoing.input;
       const messageId = send.messageId ?? ownMessageId(deps, from?.email ?? owner.email, messagePartOf(send.id));
       const message = await messageOf(deps, outgoing, { owner, messageId, date: new Date() });
       return { forms: await inBothForms(deps, message, trackingOf(send)), messageId, bcc: bcc.map(attendeeOf) };
     },
   };
+}
+
+/** Whether a stored file of an input, or the email that it forwards, is large. */
+function namesLarge({ files = [], forwarded }: OutgoingInput): boolean {
+  const sizes = [forwarded?.size ?? 0, ...files.map((file) => file?.size ?? 0)];
+  return sizes.some((size) => size >= LARGE_BYTES);
 }
 
 /** The options of tracking, and its id. */
