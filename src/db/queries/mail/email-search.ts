@@ -53,7 +53,18 @@ export function searchedText(pattern: string): string {
 /** So many of the newest emails show how common the searched text is. */
 export const SAMPLE = sql.raw('100');
 /** Lists of at most so many emails are searched text by text. */
-export const SHORT_LIST = sql.raw('2000');
+const SHORT_LIST = sql.raw('2000');
+
+/**
+ * Selects of the CTE `sampled` whether it leaves the page `short`, and whether what is searched for is `common` in a list of
+ * that size: see searchPage.
+ */
+export function judgedSample(size: SQL, rows: SQL): SQL {
+  return sql`
+    select hits < ${rows} and taken = ${SAMPLE} as short,
+      size <= ${SHORT_LIST} or hits * hits * size >= ${rows} * ${SAMPLE} * ${SAMPLE} as common
+    from (select count(*) filter (where hit) as hits, count(*) as taken from sampled) counted, (${size}) list (size)`;
+}
 
 /**
  * A common word is found fastest by searching the newest texts until the page is full. A rare one is found fastest by the
@@ -67,10 +78,7 @@ export function searchPage(text: TextConditions, list: PagedList, rows: SQL): SQ
   const beyond = sql`${key} < (select date, id from sampled order by date, id limit 1)`;
   return sql`
     with sampled as materialized (${page([after], SAMPLE, sql`, ${text.byText} as hit`)}),
-    sample as materialized (
-      select hits < ${rows} and taken = ${SAMPLE} as short,
-        size <= ${SHORT_LIST} or hits * hits * size >= ${rows} * ${SAMPLE} * ${SAMPLE} as common
-      from (select count(*) filter (where hit) as hits, count(*) as taken from sampled) counted, (${size}) list (size))
+    sample as materialized (${judgedSample(size, rows)})
     (select id, date from sampled where hit order by date desc, id desc limit ${rows})
     union all
     (${page([beyond, sql`(select short and common from sample)`, text.byText], rows)})

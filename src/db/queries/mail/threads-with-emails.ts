@@ -2,7 +2,7 @@ import { type SQL, sql } from 'drizzle-orm';
 import { slot } from '../../driver/statement.ts';
 import { addressConditions, type EmailFilter, isIn, pagedList, rowConditions, searched } from './email-page.ts';
 import { FEW, indexHits, VISIBLE_ACCOUNT } from './email-page-of-accounts.ts';
-import { SAMPLE, SHORT_LIST, textConditions } from './email-search.ts';
+import { judgedSample, SAMPLE, textConditions } from './email-search.ts';
 import { storedIdsOf, threadNow } from './merging-threads.ts';
 
 export interface ListOfThreads {
@@ -45,10 +45,7 @@ export function threadsWithEmails(given: EmailFilter, { newest, own, ctes, rows,
       [
         ...ctes,
         sql`sampled as materialized (select m.id, m.date, ${has(sql`m.id`)} as hit from (${newest([], SAMPLE)}) m)`,
-        sql`sample as materialized (
-          select hits < ${rows} and taken = ${SAMPLE} as short,
-            size <= ${SHORT_LIST} or hits * hits * size >= ${rows} * ${SAMPLE} * ${SAMPLE} as common
-          from (select count(*) filter (where hit) as hits, count(*) as taken from sampled) counted, (${size}) list (size))`,
+        sql`sample as materialized (${judgedSample(size, rows)})`,
       ],
       sql`, `,
     )}
