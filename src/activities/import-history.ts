@@ -9,7 +9,6 @@ import {
   type ImportRef,
 } from '../db/coordination/import-state.ts';
 import type { Db } from '../db/driver/client.ts';
-import { LeaseLost } from '../db/coordination/lease.ts';
 import { importHistoryWorkflowId, QUEUES, searchableBy, SIGNALS, WORKFLOWS } from '../workflows/names.ts';
 
 /** How an import stands, as its workflow needs it. */
@@ -40,14 +39,8 @@ export function createImportHistoryActivities({ db }: { db: Db }) {
 }
 
 async function stateOf(changing: Promise<Import | undefined>): Promise<ImportState | null> {
-  try {
-    const row = await changing;
-    return row ? { status: row.status, imported: row.imported, ...row.progress } : null;
-  } catch (error) {
-    // the account is being removed
-    if (error instanceof LeaseLost) return null;
-    throw error;
-  }
+  const row = await changing;
+  return row ? { status: row.status, imported: row.imported, ...row.progress } : null;
 }
 
 /** The type and the start options of the workflow of an import. `heartbeatTimeoutMs`: see AccountDeps. */

@@ -44,7 +44,7 @@ export interface ImportHistoryInput {
   /** factor on every wait; small in tests */
   pace?: number;
   /** from the previous execution */
-  carried?: Failures & { isCancelled?: boolean };
+  carried?: Failures;
 }
 
 export const importChanged = defineSignal(SIGNALS.importChanged);

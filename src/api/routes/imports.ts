@@ -10,7 +10,6 @@ import {
   createImport,
   pauseImport,
 } from '../../db/coordination/import-state.ts';
-import { LeaseLost } from '../../db/coordination/lease.ts';
 import type { Db } from '../../db/driver/client.ts';
 import { getAccount } from '../../db/queries/accounts.ts';
 import { getFolder } from '../../db/queries/folders.ts';
@@ -127,7 +126,7 @@ export const importRoutes: Routes = (app, { db, commands }) => {
       async ({ params: { id: accountId, import_id: id } }) => {
         existing(await getAccount(db, accountId), 'account');
         existing(await getImport(db, accountId, id), 'import');
-        const changed = await unlessRemoved(change(db, { id, accountId }));
+        const changed = await change(db, { id, accountId });
         await commands.wakeImport({ id, accountId });
         return shown(changed);
       },
@@ -158,16 +157,6 @@ const CHANGES = [
     change: cancelImport,
   },
 ] as const;
-
-/** Undefined when the account is being removed. */
-async function unlessRemoved(changing: Promise<Import | undefined>): Promise<Import | undefined> {
-  try {
-    return await changing;
-  } catch (error) {
-    if (error instanceof LeaseLost) return undefined;
-    throw error;
-  }
-}
 
 /** @throws ApiError invalid_parameters for what is neither a role nor an id; not_found for an unknown id */
 async function checkFolders(db: Db, accountId: string, folders: readonly string[]): Promise<void> {

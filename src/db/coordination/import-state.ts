@@ -4,7 +4,7 @@ import type { EventType } from '../../contract/events.ts';
 import type { Db, Queryable, Tx } from '../driver/client.ts';
 import { recordEvents } from '../outbox.ts';
 import { getImport } from '../queries/imports.ts';
-import { inLease } from './lease.ts';
+import { inLease, LeaseLost } from './lease.ts';
 
 /*
  * The states of an import of older mail. The workflow `importHistory` carries it out; a call that changes the state wakes it.
@@ -186,7 +186,10 @@ async function set(tx: Tx, id: string, change: SQL, from: SQL = UNDER_WAY): Prom
   return rows.length > 0;
 }
 
-/** Commits a transition with its event. Returns the import afterwards; undefined when it does not exist. */
+/**
+ * Commits a transition with its event. Returns the import afterwards; undefined when it does not exist, or its account is being
+ * removed.
+ */
 async function transition(
   db: Db,
   { id, accountId }: ImportRef,
@@ -200,5 +203,8 @@ async function transition(
       await recordEvents(tx, accountId, [{ type, objectId: id, data: { import: after }, createdAt: new Date() }]);
     }
     return after;
+  }).catch((error: unknown) => {
+    if (error instanceof LeaseLost) return undefined;
+    throw error;
   });
 }
