@@ -31,9 +31,7 @@ export async function readDraftMessage(
 ): Promise<OutgoingMessage> {
   return inTempFolder(tempDir, async (spillDir) => {
     // A rewritten draft keeps its winmail.dat unchanged.
-    const whole = { isTimeUp: () => false, maxText: Number.POSITIVE_INFINITY, keepTnef: true };
-    const read = await readParts(source, { ...whole, spillDir });
-    if (read.isPartial) throw new MailError('provider_rejected', 'imap', 'the draft cannot be parsed completely');
+    const read = await readWhole(source, spillDir, 'the draft cannot be parsed completely');
     return { ...readHeaders(read, given), ...(await readContents(read)) };
   });
 }
@@ -44,17 +42,21 @@ export async function readDraftMessage(
  */
 export async function readForwarded(source: Buffer, tempDir: string): Promise<ForwardedMessage> {
   return inTempFolder(tempDir, async (spillDir) => {
-    const whole = { isTimeUp: () => false, maxText: Number.POSITIVE_INFINITY, keepTnef: true };
-    const read = await readParts(source, { ...whole, spillDir });
-    if (read.isPartial) {
-      const detail = 'the email cannot be parsed completely; forward it with forward_as "attachment"';
-      throw new MailError('provider_rejected', 'imap', detail);
-    }
+    const partial = 'the email cannot be parsed completely; forward it with forward_as "attachment"';
+    const read = await readWhole(source, spillDir, partial);
     const missing = { from: { email: '' }, messageId: '', date: new Date(Number.NaN) };
     const { from, date, to, cc, subject } = readHeaders(read, missing);
     const known = Number.isNaN(date.getTime()) ? null : date;
     return { from, date: known, to, cc, subject, ...(await readContents(read)) };
   });
+}
+
+/** @throws MailError provider_rejected with the detail `partial` when it cannot be parsed completely */
+async function readWhole(source: Buffer, spillDir: string, partial: string): Promise<ReadParts> {
+  const whole = { isTimeUp: () => false, maxText: Number.POSITIVE_INFINITY, keepTnef: true };
+  const read = await readParts(source, { ...whole, spillDir });
+  if (read.isPartial) throw new MailError('provider_rejected', 'imap', partial);
+  return read;
 }
 
 /** Texts and files. Missing HTML or text is null. */
