@@ -263,19 +263,9 @@ export async function saveMoves(
   moves: readonly { emailId: string; arrived: NonNullable<MoveOutcome['arrived']> }[],
   also: (tx: Tx) => Promise<void>,
 ): Promise<void> {
+  const outcomes = moves.map(({ emailId, arrived }) => ({ emailId, removed: [arrived.from], arrived }));
   await inLease(ctx.db, ctx.lease, async (tx) => {
-    const [first] = moves;
-    if (first && !(await loadFolder(tx, target.id))) throw new LocationChanged(first.arrived.from, { gone: false });
-    const emailIds = moves.map(({ emailId }) => emailId);
-    await changeEmails(tx, { lease: ctx.lease, emailIds, now: new Date() }, async (before) => {
-      const added = moves.map(({ emailId, arrived }) => {
-        const stored = before.get(emailId)?.locations.find((location) => isAt(location, arrived.from));
-        const flags = stored && { seen: stored.seen, flags: stored.flags };
-        return { ...locationOf(ctx, emailId, target, arrived), ...flags };
-      });
-      const removed = moves.map(({ arrived }) => arrived.from);
-      await moveLocations(tx, { removed, added, settled: emailIds, touched: [target.id] });
-    });
+    await storeMoves(tx, ctx, { target, moves: outcomes });
     await also(tx);
   });
 }
@@ -287,18 +277,40 @@ export async function saveMove(ctx: SyncContext, emailId: string, outcome: Finis
     if (finishes) await recordFinishedRun(ctx.db, finishes);
     return;
   }
-  await inLease(ctx.db, ctx.lease, async (tx) => {
-    // Others have seen that the target was deleted with the email in it, or that the email was moved again.
-    if (arrived && !(await loadFolder(tx, target.id))) throw new LocationChanged(arrived.from, { gone: false });
-    const change = { lease: ctx.lease, emailIds: [emailId], now: new Date(), finishes };
-    await changeEmails(tx, change, async (before) => {
+  await inLease(ctx.db, ctx.lease, (tx) =>
+    storeMoves(tx, ctx, { target, moves: [{ emailId, removed, arrived }], finishes }),
+  );
+}
+
+async function storeMoves(
+  tx: Tx,
+  ctx: SyncContext,
+  {
+    target,
+    moves,
+    finishes,
+  }: {
+    target: FolderState;
+    moves: readonly (Pick<MoveOutcome, 'removed' | 'arrived'> & { emailId: string })[];
+    finishes?: RunRef | undefined;
+  },
+): Promise<void> {
+  const arrivals = moves.flatMap(({ emailId, arrived }) => (arrived ? [{ emailId, arrived }] : []));
+  const [first] = arrivals;
+  // Others have seen that the target was deleted with the email in it, or that the email was moved again.
+  if (first && !(await loadFolder(tx, target.id))) throw new LocationChanged(first.arrived.from, { gone: false });
+  const emailIds = moves.map(({ emailId }) => emailId);
+  await changeEmails(tx, { lease: ctx.lease, emailIds, now: new Date(), finishes }, async (before) => {
+    const added = arrivals.map(({ emailId, arrived }) => {
       // Another call may have marked it as read or unread since the move started.
-      const stored = arrived && before.get(emailId)?.locations.find((location) => isAt(location, arrived.from));
-      const added = arrived
-        ? [{ ...locationOf(ctx, emailId, target, arrived), ...(stored && { seen: stored.seen, flags: stored.flags }) }]
-        : [];
-      await moveLocations(tx, { removed, added, settled: [emailId], touched: [target.id] });
+      const stored = before.get(emailId)?.locations.find((location) => isAt(location, arrived.from));
+      return {
+        ...locationOf(ctx, emailId, target, arrived),
+        ...(stored && { seen: stored.seen, flags: stored.flags }),
+      };
     });
+    const removed = moves.flatMap((move) => move.removed);
+    await moveLocations(tx, { removed, added, settled: emailIds, touched: [target.id] });
   });
 }
 
