@@ -19,6 +19,7 @@ import {
 } from '../db/access/connect-intents.ts';
 import { countUnfinished, createImport } from '../db/coordination/import-state.ts';
 import { type NewEvent, recordEvents } from '../db/outbox.ts';
+import { DAY } from '../duration.ts';
 import type { Autoconfig } from '../discovery/autoconfig.ts';
 import { createDiscoverSources, discoverServers, type DiscoverSources } from '../discovery/discover.ts';
 import { hintOfHost } from '../discovery/providers.ts';
@@ -343,11 +344,9 @@ async function reconnectAccount(
 async function requestHistory(tx: Tx, accountId: string, { config }: AuthIntent, at: Date): Promise<void> {
   const { history = 'none' } = config ?? {};
   if (history === 'none' || (await countUnfinished(tx, accountId)) > 0) return;
-  const since = history === 'all' ? null : new Date(at.getTime() - history * DAY_MS);
+  const since = history === 'all' ? null : new Date(at.getTime() - history * DAY);
   await createImport(tx, { id: newId('import'), accountId, since, until: null, folders: null });
 }
-
-const DAY_MS = 24 * 60 * 60 * 1000;
 
 function stateOf({ state }: AuthIntent): { state?: string } {
   return state === undefined ? {} : { state };

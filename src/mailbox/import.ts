@@ -1,3 +1,4 @@
+import { DAY } from '../duration.ts';
 import { fetchMetaOf, type MessageMeta } from '../imap/fetch.ts';
 import { leftOutMessages, listUidsIn } from '../imap/list-uids.ts';
 import { refusedAs, refusedAsMissing } from '../imap/response-codes.ts';
@@ -37,7 +38,6 @@ export interface ImportSteps {
 
 /** Messages whose metadata is requested in one FETCH. */
 const CHUNK = 500;
-const DAY_MS = 24 * 3600 * 1000;
 
 /**
  * Imports messages from before the connect, folder by folder (INBOX first), newest first. Stored messages are skipped, so
@@ -162,8 +162,8 @@ async function listWanted(
 ): Promise<{ uids: number[]; complete: boolean }> {
   // SEARCH compares days in the server's time zone (RFC 9051 6.4.4): request one more on each side and compare INTERNALDATE.
   const { uids: listed, complete } = await listUidsIn(ctx.session, {
-    ...(since ? { since: new Date(since.getTime() - DAY_MS) } : {}),
-    ...(until ? { before: new Date(until.getTime() + 2 * DAY_MS) } : {}),
+    ...(since ? { since: new Date(since.getTime() - DAY) } : {}),
+    ...(until ? { before: new Date(until.getTime() + 2 * DAY) } : {}),
   });
   const unread = listed.filter((uid) => !read.has(uid));
   const uids = await uidsToImport(ctx.db, folder, unread);

@@ -24,14 +24,18 @@ export interface EmailLocation extends MessageIdentity {
   beingMoved: boolean;
 }
 
-const locationsOfEmail = statement(
-  'load_locations',
-  (accountId: string, emailId: string) => sql`
-    select f.id as "folderId", f.path, f.role, f.uid_validity::float8 as "uidValidity", p.uid::float8 as uid, p.seen,
+/** The columns and tables of EmailLocation, for the emails of `e`; without a location they are null. */
+const LOCATION = sql`
+    f.id as "folderId", f.path, f.role, f.uid_validity::float8 as "uidValidity", p.uid::float8 as uid, p.seen,
       p.flags, p.deleted, ${sql.raw(isBeingMoved('p'))} as "beingMoved", p.identity, p.weak_identity as "weakIdentity", p.server_id as "serverId"
     from emails e
     left join (locations p join folders f on f.id = p.folder_id and f.vacating is null)
-      on p.email_id = e.id and p.vanished_at is null
+      on p.email_id = e.id and p.vanished_at is null`;
+
+const locationsOfEmail = statement(
+  'load_locations',
+  (accountId: string, emailId: string) => sql`
+    select ${LOCATION}
     where e.id = ${emailId} and e.account_id = ${accountId}
     order by f.id, p.uid`,
 );
@@ -59,12 +63,7 @@ export async function loadLocationsOf(
   emailIds: string[],
 ): Promise<Map<string, EmailLocation[]>> {
   const { rows } = await db.execute<Record<string, unknown> & EmailLocation & { emailId: string }>(sql`
-    select e.id as "emailId", f.id as "folderId", f.path, f.role, f.uid_validity::float8 as "uidValidity", p.uid::float8 as uid,
-      p.seen, p.flags, p.deleted, ${sql.raw(isBeingMoved('p'))} as "beingMoved", p.identity, p.weak_identity as "weakIdentity",
-      p.server_id as "serverId"
-    from emails e
-    left join (locations p join folders f on f.id = p.folder_id and f.vacating is null)
-      on p.email_id = e.id and p.vanished_at is null
+    select e.id as "emailId", ${LOCATION}
     where e.id = any(${sql.param(emailIds)}::text[]) and e.account_id = ${accountId}`);
   const found = new Map<string, EmailLocation[]>();
   for (const { emailId, ...location } of rows) {
