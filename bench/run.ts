@@ -22,6 +22,7 @@ import { sendBurst } from './send-burst.ts';
 import { sends } from './sends.ts';
 import { type Bench, startBench } from './ground/setup.ts';
 import { store } from './store.ts';
+import { tokenEnds } from './token-ends.ts';
 import { webhookReplay } from './webhook-replay.ts';
 import { webhookIsolation, webhookOutage, webhookRate } from './webhooks.ts';
 
@@ -56,6 +57,7 @@ const FIGURES: Record<string, (bench: Bench, rounds: number) => Promise<Result>>
   connecting: measured(connecting),
   restart: measured(restart),
   logins: measured(logins),
+  'token-ends': measured(tokenEnds),
   sends: measured(sends),
   'send-burst': measured(sendBurst),
   growth: measured(growth),

@@ -55,7 +55,15 @@ export interface MailboxOptions {
 
 const ENTRY = join(projectRoot(), 'dist', 'start.js');
 
-const HEARD: EventType[] = ['email.new', 'email.new.bounce', 'email.update', 'email.delete'];
+const HEARD: EventType[] = [
+  'email.new',
+  'email.new.bounce',
+  'email.update',
+  'email.delete',
+  'account.status.running',
+  'account.status.errored',
+  'account.status.disconnected',
+];
 
 /** Starts everything in a temporary folder. Throws when the product is not built. */
 export async function startBench(settings: Record<string, string> = {}): Promise<Bench> {
