@@ -2,10 +2,8 @@ import { CancelledFailure, Context } from '@temporalio/activity';
 import { sleep } from '../async.ts';
 import { ApiError } from '../contract/errors.ts';
 import type { Db } from '../db/driver/client.ts';
-import { holdLogins, takeLogin } from '../db/coordination/login-budget.ts';
 import { ImportStopped } from '../db/coordination/import-state.ts';
 import { type Lease, type LeaseNotifications, requestRoom, takeLease } from '../db/coordination/lease.ts';
-import { asksForPatience, suggestedPause } from '../imap/response-codes.ts';
 import { openInTurn } from '../imap/room.ts';
 import { type ImapSession, openSession } from '../imap/session.ts';
 import type { Logger } from '../runtime/logger.ts';
@@ -29,6 +27,7 @@ import type { Secrets } from '../security/secrets.ts';
 import type { Storage } from '../storage/storage.ts';
 import { detailOf, toFailure } from './failures.ts';
 import { withHeartbeat } from './heartbeat.ts';
+import { awaitLogin, obeyRefusal } from './login-turns.ts';
 import type { RunningWatches } from '../mailbox/running-watches.ts';
 
 export type { Verification } from '../mailbox/verify.ts';
@@ -69,8 +68,6 @@ const IMPORT_MS = 10 * MINUTE;
 /** Between two scans of older mail after one that was not completed; twice as long each time. */
 const SCAN_RETRY_MS = MINUTE;
 const SCAN_RETRY_MAX_MS = 60 * MINUTE;
-/** How long logins are paused at a provider that asked for fewer of them. */
-const HOLD_MS = 30_000;
 /** How long a connection that another task needs is used at least, and how long the pause after its release is. */
 const TURN_MS = 2_000;
 const PAUSE_MS = 2_000;
@@ -166,21 +163,6 @@ async function noteFailure({ db, logger }: WatchDeps, accountId: string, error: 
   await saveWatchFailure(db, accountId, detailOf(error)).catch((err: unknown) => {
     logger.warn({ err, accountId }, 'could not store the failure of a watch');
   });
-}
-
-/** Waits for a login in the provider's budget, so the mailboxes of a provider reconnect one after the other. */
-async function awaitLogin({ db, sync }: WatchDeps, host: string, signal: AbortSignal): Promise<void> {
-  await sleep(await takeLogin(db, host, sync.loginsPerMinute), signal);
-}
-
-/** Pauses all logins to a provider that asked for fewer of them. @returns the error */
-function notedRefusal({ db, logger }: WatchDeps, host: string, error: unknown): unknown {
-  if (asksForPatience(error)) {
-    holdLogins(db, host, suggestedPause(error) ?? HOLD_MS).catch((err: unknown) =>
-      logger.warn({ err }, 'could not pause logins to this host'),
-    );
-  }
-  return error;
 }
 
 /** False: more mail is left to import. */
@@ -297,8 +279,10 @@ async function openMailbox(
     await awaitLogin(deps, host, signal);
     const imap = await loginOf(deps, accountId, settings, 'imap');
     const options = { outbound: deps.outbound, signal, idleMs: QUIET_MS };
-    return withLogin(deps, accountId, imap, () => openSession(imap, options)).catch((error: unknown) => {
-      throw notedRefusal(deps, host, error);
+    return withLogin(deps, accountId, imap, () => openSession(imap, options)).catch(async (error: unknown) => {
+      const onPause = () => noteFailure(deps, accountId, error);
+      await obeyRefusal(deps, { host, error, onPause }, signal);
+      throw error;
     });
   };
   const connect = () =>

@@ -99,17 +99,22 @@ export function refusedAsLimit(error: unknown): boolean {
 /** Whether the server refused the login because it receives too many logins at the moment. */
 export function asksForPatience(error: unknown): boolean {
   if (!(error instanceof MailError)) return false;
-  return refusalCode(error) === 'UNAVAILABLE' || /rate|throttl|too many login|try again later/i.test(error.detail);
+  return refusalCode(error) === 'UNAVAILABLE' || /\brate\b|throttl|too many login|try again later/i.test(error.detail);
 }
 
 /** Longer pauses are not obeyed, ms. */
 const LONGEST_PAUSE_MS = 10 * 60_000;
 
-/** The pause that Exchange suggests when it throttles a mailbox, in milliseconds; undefined: none. */
+/**
+ * What is left of the pause that Exchange suggests when it throttles a mailbox, in milliseconds; undefined: none. imapflow waits for
+ * some of it before it rejects.
+ */
 export function suggestedPause(error: unknown): number | undefined {
   if (!(error instanceof MailError)) return undefined;
   const [, ms] = /Suggested Backoff Time: (\d{1,9}) milliseconds/i.exec(error.detail) ?? [];
-  return ms === undefined ? undefined : Math.min(Number(ms), LONGEST_PAUSE_MS);
+  if (ms === undefined) return undefined;
+  const { throttleWaited = 0 } = (error.cause ?? {}) as { throttleWaited?: number };
+  return Math.max(0, Math.min(Number(ms), LONGEST_PAUSE_MS) - throttleWaited);
 }
 
 /** Codes of imapflow and Node for a connection that ended before its login was answered. */

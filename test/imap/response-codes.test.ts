@@ -1,5 +1,12 @@
 import { describe, expect, test } from '@jest/globals';
-import { means, refusalCode, refusedAs, refusedAsLimit, refusedAsMissing } from '../../src/imap/response-codes.ts';
+import {
+  asksForPatience,
+  means,
+  refusalCode,
+  refusedAs,
+  refusedAsLimit,
+  refusedAsMissing,
+} from '../../src/imap/response-codes.ts';
 import { FolderMissing, MailError } from '../../src/mail-wire/mail-error.ts';
 
 const refusal = (code: string | undefined, detail = 'no') =>
@@ -63,4 +70,14 @@ describe('a refusal', () => {
     expect(refusedAsMissing(refusal('NONEXISTENT'))).toBe(true);
     expect(refusedAsMissing(refusal('NOPERM'))).toBe(false);
   });
+});
+
+test.each([
+  ['Request is throttled. Suggested Backoff Time: 3000 milliseconds', true],
+  ['Login rate limit exceeded', true],
+  ['Too many login attempts', true],
+  ['the server could not generate a certificate', false],
+  ['migrate this mailbox first', false],
+])('that says "%s" asks for fewer logins: %s', (text, expected) => {
+  expect(asksForPatience(refusal(undefined, text))).toBe(expected);
 });

@@ -13,6 +13,7 @@ let live: OwnLive;
 let auth: AuthServer;
 let provider: TokenProvider;
 let app: OAuthApp;
+let connected: string;
 
 beforeAll(async () => {
   [live, auth] = await Promise.all([startLive(), startAuthServer()]);
@@ -33,7 +34,11 @@ beforeEach(async () => {
     hosts: ['127.0.0.1'],
   });
 });
-afterEach(() => provider.close());
+afterEach(async () => {
+  // its next request for a token would count as one of the next test
+  await live.api.delete(`/accounts/${connected}`);
+  await provider.close();
+});
 
 const read = ({ id }: Account) => live.api.get<Account>(`/accounts/${id}`);
 const eventsOf = ({ id }: Account) =>
@@ -54,6 +59,7 @@ async function connect(dialect: Dialect): Promise<Account> {
   const side = ({ port }: { port: number }) => ({ host: '127.0.0.1', port, encryption: 'none' });
   const credentials = { user, oauth2, imap: side(provider.imap), smtp: side(provider.smtp) };
   const account = await live.api.post<Account>('/auth/intent', { provider: 'imap', credentials });
+  connected = account.id;
   await waitFor(async () => (await read(account)).last_synced_at !== null, { what: 'the first sync pass' });
   auth.requests.length = 0;
   return account;
@@ -207,6 +213,28 @@ describe('the IMAP server', () => {
     expect(await read(account)).toMatchObject({ status: 'running' });
     expect(eventsOf(account)).toEqual([]);
   }, 90_000);
+
+  test('of Exchange throttles one mailbox for a minute: another mailbox reconnects at once', async () => {
+    const throttled = await connect(EXCHANGE);
+    const first = provider;
+    const account = await connect(EXCHANGE);
+    const says = 'BAD Request is throttled. Suggested Backoff Time: 60000 milliseconds';
+    first.says = ({ name }) => (name === 'LOGOUT' ? undefined : says);
+    first.cut();
+    const failureOf = async ({ id }: Account) =>
+      (await live.pool.query<{ watch_failure: string }>('select watch_failure from accounts where id = $1', [id]))
+        .rows[0]?.watch_failure;
+    await waitFor(async () => (await failureOf(throttled))?.includes('Suggested Backoff'), {
+      timeoutMs: 60_000,
+      what: 'the pause to be noted',
+    });
+    const logins = provider.logins.length;
+    provider.cut();
+    await waitFor(() => provider.logins.length > logins, { timeoutMs: 10_000, what: 'the next login' });
+    expect(await read(account)).toMatchObject({ status: 'running' });
+    await live.api.delete(`/accounts/${throttled.id}`);
+    await first.close();
+  }, 150_000);
 });
 
 describe('the SMTP server', () => {
