@@ -183,3 +183,17 @@ test('of a refresh, whose response comes later', async () => {
   expect(asked).toBe(1);
   await receive();
 }, 120_000);
+
+test('of a refresh, whose response comes after the token has expired: its refresh token is not used again', async () => {
+  let asked = 0;
+  servers.auth.script = async () => {
+    asked += 1;
+    if (asked === 1) await new Promise((resolve) => setTimeout(resolve, HELD_MS));
+    return undefined;
+  };
+  const before = imap.ended;
+  await waitFor(() => imap.ended > before, { timeoutMs: 60_000, what: 'the session to end' });
+  await receive();
+  await waitFor(() => asked > 2, { timeoutMs: 60_000, what: 'two further tokens' });
+  expect(await servers.auth.isValid(user.user)).toBe(true);
+}, 120_000);
