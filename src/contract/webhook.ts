@@ -147,6 +147,17 @@ export const WaitingFor = Type.Object(
 );
 export type WaitingFor = Type.Static<typeof WaitingFor>;
 
+/** The email of a delivery, as far as a list shows it. */
+export const DeliveredEmail = Type.Object(
+  {
+    id: Type.String({ description: '`email_…`' }),
+    subject: Nullable(Type.String({ description: 'null: it is no longer stored' })),
+    from: Nullable(Type.String({ description: 'name of the sender, or the address; null: it is no longer stored' })),
+  },
+  { $id: 'DeliveredEmail' },
+);
+export type DeliveredEmail = Type.Static<typeof DeliveredEmail>;
+
 const conversationFields = {
   object: Type.Literal('WebhookConversation'),
   id: Type.String({ description: '`whc_…`' }),
@@ -154,7 +165,14 @@ const conversationFields = {
   event_id: Type.String(),
   event_type: Type.String(),
   account_id: Type.String(),
+  account_name: Nullable(Type.String({ description: 'null: the account was removed' })),
+  email: Nullable(DeliveredEmail, 'the email that its event is about; null: it is about no email, or is a test event'),
   endpoint_url: Type.String({ description: 'empty for API keys that are limited to some accounts' }),
+  endpoint_name: Nullable(
+    Type.String({
+      description: 'description of the endpoint; null: none, or the API key is limited to some accounts',
+    }),
+  ),
   status: OneOf(DELIVERY_STATUSES),
   first_attempt: Type.Boolean({ description: 'true until the second attempt' }),
   attempts_count: Type.Integer({ description: 'attempts made so far' }),

@@ -6,6 +6,7 @@ import type { WebhookConversation, WebhookEndpoint } from '../../src/contract/we
 import { recordEvents } from '../../src/db/outbox.ts';
 import { newId } from '../../src/new-id.ts';
 import { type ApiUnderTest, apiUnderTest } from '../helpers/product/api-under-test.ts';
+import { storeEmail } from '../helpers/assert/rows.ts';
 import { storeAccount } from '../helpers/product/stored-account.ts';
 
 let api: ApiUnderTest;
@@ -289,6 +290,22 @@ describe('the delivery log', () => {
     for (const wrong of ['status=done', 'event_type=email', 'since=now', 'limit=0']) {
       expect((await api.call('GET', `/webhooks/conversations?${wrong}`)).statusCode).toBe(400);
     }
+  });
+
+  it('names the mailbox, the email and the endpoint of a delivery', async () => {
+    const [record] = await list('event_type=email.new');
+    expect(record).toMatchObject({
+      account_name: 'A name',
+      email: { id: emailId, subject: null, from: null },
+      endpoint_name: null,
+    });
+    const stored = await storeEmail(api.database, account, { subject: 'é' });
+    await api.database.pool.query('update emails set id = $1 where id = $2', [emailId, stored.id]);
+    await api.call('PATCH', `/webhooks/endpoints/${endpoint.id}`, { body: { description: 'Orders' } });
+    const named = { email: { id: emailId, subject: 'é', from: 'Ann' }, endpoint_name: 'Orders' };
+    expect((await list('event_type=email.new'))[0]).toMatchObject(named);
+    expect(await api.get(`/webhooks/conversations/${record?.id}`)).toMatchObject(named);
+    expect((await list('event_type=account.status.errored'))[0]).toMatchObject({ email: null });
   });
 
   it('shows a delivery with its body, workflow and attempts', async () => {

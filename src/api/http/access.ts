@@ -102,8 +102,11 @@ export function visible<T extends { account_id: string }>(caller: Caller, resour
  * A delivery with the endpoint's URL blanked for keys of some accounts: endpoints belong to the installation, and their
  * URLs may contain a secret.
  */
-export function withoutEndpoint<T extends { endpoint_url: string }>({ accountIds }: Caller, delivery: T): T {
-  return accountIds === null ? delivery : { ...delivery, endpoint_url: '' };
+export function withoutEndpoint<T extends { endpoint_url: string; endpoint_name: string | null }>(
+  { accountIds }: Caller,
+  delivery: T,
+): T {
+  return accountIds === null ? delivery : { ...delivery, endpoint_url: '', endpoint_name: null };
 }
 
 /**

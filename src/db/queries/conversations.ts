@@ -2,6 +2,7 @@ import { and, asc, desc, eq, gte, lt, type SQL, sql } from 'drizzle-orm';
 import { envelopeText, type EventType } from '../../contract/events.ts';
 import type {
   AttemptOutcome,
+  DeliveredEmail,
   DeliveryAttempt,
   DeliveryStatus,
   PostErrorKind,
@@ -13,7 +14,15 @@ import type { Queryable } from '../driver/client.ts';
 import { type JsonOf, jsonWith } from '../driver/json-text.ts';
 import { lastOutcome } from './replays.ts';
 import { nextAttemptAt, waitingFor } from './waiting-for.ts';
-import { deliveries, deliveryAttempts, events, pendingDeliveries, webhookEndpoints } from '../schema/index.ts';
+import {
+  accounts,
+  deliveries,
+  deliveryAttempts,
+  emails,
+  events,
+  pendingDeliveries,
+  webhookEndpoints,
+} from '../schema/index.ts';
 
 /** Filters of the delivery log; combined with AND. */
 export interface ConversationFilter {
@@ -126,26 +135,39 @@ function conditions(filter: ConversationFilter): (SQL | undefined)[] {
 
 const WAITING_FOR = sql.raw(waitingFor('pending_deliveries', 'webhook_endpoints'));
 
-/** Rows of the log with those of the queue. */
+/** The email that a delivery is about, as JSON of `DeliveredEmail`. */
+const EMAIL = sql<DeliveredEmail | null>`case when ${deliveries.objectId} like 'email\\_%' then json_build_object(
+  'id', ${deliveries.objectId}, 'subject', ${emails.subject},
+  'from', coalesce(nullif(${emails.fromAttendee}->>'display_name', ''), ${emails.fromAttendee}->>'identifier')) end`;
+
+/** Rows of the log with those of the queue, and the names of what they are about. */
 const selected = (db: Queryable) =>
   db
     .select({
       delivery: deliveries,
       workflowId: pendingDeliveries.workflowId,
       waitingFor: sql<WaitingFor | null>`${WAITING_FOR}`,
+      accountName: accounts.name,
+      endpointName: webhookEndpoints.description,
+      email: EMAIL,
     })
     .from(deliveries)
     .leftJoin(pendingDeliveries, eq(pendingDeliveries.deliveryId, deliveries.id))
-    .leftJoin(webhookEndpoints, eq(webhookEndpoints.id, deliveries.endpointId));
+    .leftJoin(webhookEndpoints, eq(webhookEndpoints.id, deliveries.endpointId))
+    .leftJoin(accounts, eq(accounts.id, deliveries.accountId))
+    .leftJoin(emails, eq(emails.id, deliveries.objectId));
 
 interface Row {
   delivery: typeof deliveries.$inferSelect;
   /** the run that has it */
   workflowId: string | null;
   waitingFor: WaitingFor | null;
+  accountName: string | null;
+  endpointName: string | null;
+  email: DeliveredEmail | null;
 }
 
-function toConversation({ delivery: row, waitingFor }: Row): WebhookConversation {
+function toConversation({ delivery: row, waitingFor, accountName, endpointName, email }: Row): WebhookConversation {
   return {
     object: 'WebhookConversation',
     id: row.id,
@@ -153,7 +175,10 @@ function toConversation({ delivery: row, waitingFor }: Row): WebhookConversation
     event_id: row.eventId,
     event_type: row.eventType,
     account_id: row.accountId,
+    account_name: accountName,
+    email,
     endpoint_url: row.endpointUrl,
+    endpoint_name: endpointName,
     status: row.status as DeliveryStatus,
     first_attempt: row.attemptsCount <= 1,
     attempts_count: row.attemptsCount,

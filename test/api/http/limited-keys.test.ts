@@ -138,9 +138,11 @@ const DECISIONS: Record<string, 'forbidden' | ((route: Route) => Promise<void>)>
   'GET /webhooks/conversations': async ({ path }) => {
     const { mine, theirs } = ids();
     expect(await idsIn(path)).toEqual([mine.delivery]);
-    // endpoints belong to the installation: their URLs are none of its business
-    const { data } = (await call('GET', path)).json<{ data: { endpoint_url: string }[] }>();
-    expect(data.map(({ endpoint_url: url }) => url)).toEqual(['']);
+    // endpoints belong to the installation: their URLs and names are none of its business
+    const { data } = (await call('GET', path)).json<{
+      data: { endpoint_url: string; endpoint_name: string | null }[];
+    }>();
+    expect(data.map(({ endpoint_url: url, endpoint_name: name }) => [url, name])).toEqual([['', null]]);
     expect(await idsIn(`${path}?account_id=${ids().own}`)).toEqual([mine.delivery]);
     for (const query of [`account_id=${ids().other}`, `event_id=${theirs.event}`, `email_id=${ids().other}`]) {
       expect([query, await idsIn(`${path}?${query}`)]).toEqual([query, []]);

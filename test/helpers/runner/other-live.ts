@@ -42,6 +42,7 @@ export const OTHER_LIVE: readonly string[] = [
   'live/imports',
   'live/front/lost-key',
   'live/front/find',
+  'live/front/operator',
   'live/front/picture',
   'live/front/privacy',
   'live/quiet-mailbox',

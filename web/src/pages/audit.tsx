@@ -6,6 +6,7 @@ import { SelectField, TextField } from '../ui/field.tsx';
 import { exactDate, momentOf } from '../ui/format.ts';
 import { Badge, Empty, Listed, Page } from '../ui/parts.tsx';
 import { given, isoOf, useCursor, useParam } from '../ui/query.ts';
+import { RangeFields, useRange } from '../ui/range.tsx';
 
 const SIZE = 50;
 
@@ -51,8 +52,7 @@ export function AuditPage() {
   const [action, setAction] = useParam('action');
   const [key, setKey] = useParam('key');
   const [object, setObject] = useParam('object');
-  const [since, setSince] = useParam('since');
-  const [until, setUntil] = useParam('until');
+  const range = useRange();
   const [cursor, goTo] = useCursor();
   const filters = useDebounced(
     JSON.stringify(
@@ -60,8 +60,8 @@ export function AuditPage() {
         action: isAction(action) ? action : undefined,
         api_key_id: key.trim(),
         object_id: object.trim(),
-        since: isoOf(since),
-        until: isoOf(until),
+        since: isoOf(range.since),
+        until: isoOf(range.until),
       }),
     ),
   );
@@ -89,8 +89,7 @@ export function AuditPage() {
           />
           <TextField label="Key" placeholder="pk_…" value={key} set={setKey} />
           <TextField label="Target" placeholder="acc_…, pk_…, we_…" value={object} set={setObject} />
-          <TextField label="From" type="datetime-local" value={since} set={setSince} />
-          <TextField label="Until" type="datetime-local" value={until} set={setUntil} />
+          <RangeFields range={range} />
         </div>
         <Listed list={list} empty={<Nothing filtered={filters !== '{}'} />}>
           {(records) => <Table records={records} names={names} />}
@@ -132,7 +131,7 @@ function useKeyNames(): ReadonlyMap<string, string> {
 
 function Table({ records, names }: { records: AuditRecord[]; names: ReadonlyMap<string, string> }) {
   return (
-    <div class="table-wrap" tabIndex={0} role="group" aria-label="Table">
+    <div class="table-wrap cards" tabIndex={0} role="group" aria-label="Table">
       <table>
         <thead>
           <tr>
@@ -148,24 +147,24 @@ function Table({ records, names }: { records: AuditRecord[]; names: ReadonlyMap<
           {records.map((record) => (
             <tr key={record.id}>
               <td class="strong nowrap">{ACTIONS[record.action]}</td>
-              <td>
+              <td class="first">
                 <Badge tone={TONES[record.outcome]}>
                   {record.outcome}
                   {record.outcome !== 'done' && ` ${record.status}`}
                 </Badge>
               </td>
-              <td>
+              <td data-label="When">
                 <time dateTime={record.at} title={exactDate(record.at)} class="nowrap">
                   {momentOf(record.at)}
                 </time>
               </td>
-              <td>
+              <td data-label="Target">
                 <ObjectLink id={record.object_id} names={names} />
               </td>
-              <td>
+              <td data-label="By key">
                 <ObjectLink id={record.api_key_id} names={names} />
               </td>
-              <td class="nowrap">
+              <td class="nowrap" data-label="From">
                 {record.address}
                 <span class="sub nowrap" title={`X-Request-Id ${record.request_id}`}>
                   <code>{record.request_id.slice(0, 12)}…</code>

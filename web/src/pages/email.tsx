@@ -4,7 +4,7 @@ import { Link } from 'wouter-preact';
 import { api, BASE, type Email, type HistoryEntry, take } from '../api/client.ts';
 import { bytes, exactDate } from '../ui/format.ts';
 import { Loading, Page, Problem, State } from '../ui/parts.tsx';
-import { useEndpoints } from './deliveries.tsx';
+import { useEndpoints } from './deliveries/page.tsx';
 import { useInstallation, workflowUrl } from './installation.ts';
 import { WaitsFor } from './waiting.tsx';
 

@@ -2,6 +2,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/preact-query';
 import { useState } from 'preact/hooks';
 import { Link, useLocation } from 'wouter-preact';
 import { api, type Endpoint, take } from '../api/client.ts';
+import { Copied } from '../ui/copy.tsx';
 import { Confirm, Dialog } from '../ui/dialog.tsx';
 import { SelectField } from '../ui/field.tsx';
 import { count, exactDate } from '../ui/format.ts';
@@ -101,6 +102,10 @@ function Facts({ endpoint }: { endpoint: Endpoint }) {
         <dd>
           <EndpointState endpoint={endpoint} />
         </dd>
+        <dt>URL</dt>
+        <dd>
+          <Copied value={endpoint.url} label="URL" />
+        </dd>
         <dt>Breaker</dt>
         <dd>
           <State of={endpoint.breaker.state} />
@@ -123,7 +128,7 @@ function Facts({ endpoint }: { endpoint: Endpoint }) {
         </dd>
         <dt>Id</dt>
         <dd>
-          <code>{endpoint.id}</code>
+          <Copied value={endpoint.id} label="Endpoint id" />
         </dd>
         <dt>More</dt>
         <dd>

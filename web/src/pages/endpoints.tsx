@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks';
 import { Link, useLocation } from 'wouter-preact';
 import { api, type Endpoint, take } from '../api/client.ts';
 import { Empty, Listed, Page, State, Time } from '../ui/parts.tsx';
-import { useEndpoints } from './deliveries.tsx';
+import { useEndpoints } from './deliveries/page.tsx';
 import { type EndpointFields, EndpointForm } from './endpoint-form.tsx';
 import { EVENT_TYPES } from './event-types.ts';
 
@@ -46,7 +46,7 @@ export function EndpointState({ endpoint }: { endpoint: Endpoint }) {
 
 function Table({ rows }: { rows: Endpoint[] }) {
   return (
-    <div class="table-wrap" tabIndex={0} role="group" aria-label="Table">
+    <div class="table-wrap cards" tabIndex={0} role="group" aria-label="Table">
       <table>
         <thead>
           <tr>
@@ -66,7 +66,7 @@ function Table({ rows }: { rows: Endpoint[] }) {
                 </Link>
                 {endpoint.description && <span class="sub">{endpoint.url}</span>}
               </td>
-              <td>
+              <td class="first">
                 <EndpointState endpoint={endpoint} />
                 {endpoint.failing_since && (
                   <span class="sub">
@@ -74,15 +74,15 @@ function Table({ rows }: { rows: Endpoint[] }) {
                   </span>
                 )}
               </td>
-              <td>
+              <td data-label="Events">
                 {endpoint.trigger_events.length === EVENT_TYPES.length
                   ? 'all'
                   : endpoint.trigger_events.length === 1
                     ? endpoint.trigger_events[0]
                     : `${endpoint.trigger_events.length} types`}
               </td>
-              <td>{endpoint.account_ids.length === 0 ? 'all' : endpoint.account_ids.length}</td>
-              <td>
+              <td data-label="Mailboxes">{endpoint.account_ids.length === 0 ? 'all' : endpoint.account_ids.length}</td>
+              <td data-label="Created">
                 <Time at={endpoint.created_at} />
               </td>
             </tr>

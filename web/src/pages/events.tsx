@@ -58,7 +58,7 @@ export function EventsPage() {
             <Link href="/deliveries">deliveries</Link>.
           </Empty>
         ) : (
-          <div class="table-wrap" tabIndex={0} role="group" aria-label="Table">
+          <div class="table-wrap cards" tabIndex={0} role="group" aria-label="Table">
             <table>
               <thead>
                 <tr>
@@ -104,9 +104,11 @@ function Row({
   return (
     <>
       <tr>
-        <td class="nowrap">{timeOf(event.created_at)}</td>
-        <td class="strong nowrap">{event.type}</td>
-        <td>
+        <td class="nowrap" data-label="Time">
+          {timeOf(event.created_at)}
+        </td>
+        <td class="first strong nowrap">{event.type}</td>
+        <td data-label="About">
           {email ? (
             <Link href={`/mailboxes/${event.account_id}/emails/${email.id}`}>
               <span class="clip">{email.subject || '(no subject)'}</span>
@@ -115,7 +117,7 @@ function Row({
             <span class="clip">{folder?.name ?? account?.name ?? status ?? ''}</span>
           )}
         </td>
-        <td>
+        <td data-label="Mailbox">
           <Link href={`/mailboxes/${event.account_id}`}>
             <code>…{event.account_id.slice(-6)}</code>
           </Link>

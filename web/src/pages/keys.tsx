@@ -71,7 +71,7 @@ interface Actions {
 
 function Table({ keys, ...actions }: { keys: ApiKey[] } & Actions) {
   return (
-    <div class="table-wrap" tabIndex={0} role="group" aria-label="Table">
+    <div class="table-wrap cards" tabIndex={0} role="group" aria-label="Table">
       <table>
         <thead>
           <tr>
@@ -108,8 +108,10 @@ function Row({ apiKey, creator, revoke, showMailboxes }: { apiKey: ApiKey; creat
           <code>{prefix}…</code>
         </span>
       </td>
-      <td>{permissions === 'read' ? <Badge tone="idle">read only</Badge> : <Badge tone="good">everything</Badge>}</td>
-      <td class="nowrap">
+      <td class="first">
+        {permissions === 'read' ? <Badge tone="idle">read only</Badge> : <Badge tone="good">everything</Badge>}
+      </td>
+      <td class="nowrap" data-label="Mailboxes">
         {accounts === null ? (
           'all'
         ) : (
@@ -119,17 +121,17 @@ function Row({ apiKey, creator, revoke, showMailboxes }: { apiKey: ApiKey; creat
           </button>
         )}
       </td>
-      <td>
+      <td data-label="Last used">
         <Time at={last_used_at} none="never" />
       </td>
-      <td>
+      <td data-label="Expires">
         {expires_at !== null && new Date(expires_at).getTime() <= Date.now() ? (
           <Badge tone="bad">expired</Badge>
         ) : (
           <Time at={expires_at} none="never" />
         )}
       </td>
-      <td>
+      <td data-label="Created">
         <Time at={issued_at} />
         {created_by !== null && (
           <span class="sub">by {creator ? creator.name : <code>…{created_by.slice(-6)}</code>}</span>

@@ -79,7 +79,7 @@ const COLOURS: Record<AuthLink['status'], string> = { open: 'pending', used: 'co
 
 function Table({ links, revoke }: { links: AuthLink[]; revoke: (link: AuthLink) => void }) {
   return (
-    <div class="table-wrap" tabIndex={0} role="group" aria-label="Table">
+    <div class="table-wrap cards" tabIndex={0} role="group" aria-label="Table">
       <table>
         <thead>
           <tr>
@@ -104,21 +104,21 @@ function Table({ links, revoke }: { links: AuthLink[]; revoke: (link: AuthLink) 
                   {link.name !== null && link.state !== null && ` · ${link.state.slice(0, 30)}`}
                 </span>
               </td>
-              <td>
+              <td class="first">
                 <State of={COLOURS[link.status]} label={TITLES[link.status]} />
               </td>
-              <td>
+              <td data-label="Mailbox">
                 <Mailbox link={link} />
               </td>
-              <td>
+              <td data-label="Goes back to">
                 <span class="clip" title={link.redirect_url ?? ''}>
                   {link.redirect_url === null ? '–' : new URL(link.redirect_url).host}
                 </span>
               </td>
-              <td>
+              <td data-label="Created">
                 <Time at={link.created_at} />
               </td>
-              <td>
+              <td data-label="Expires">
                 <Time at={link.expires_at} />
               </td>
               <td>

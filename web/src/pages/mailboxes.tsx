@@ -80,7 +80,7 @@ export function MailboxesPage() {
 
 function Table({ accounts }: { accounts: Account[] }) {
   return (
-    <div class="table-wrap" tabIndex={0} role="group" aria-label="Table">
+    <div class="table-wrap cards" tabIndex={0} role="group" aria-label="Table">
       <table>
         <thead>
           <tr>
@@ -100,15 +100,17 @@ function Table({ accounts }: { accounts: Account[] }) {
                 </Link>
                 {account.name !== account.user_id && <span class="sub">{account.user_id}</span>}
               </td>
-              <td>
+              <td class="first">
                 <State of={account.status} />
                 {account.status !== 'running' && <span class="sub">{account.status_detail}</span>}
               </td>
-              <td>
+              <td data-label="In sync">
                 <Time at={account.last_synced_at} none="not yet" />
               </td>
-              <td class="quiet">{account.connection_params.mail.imap_host}</td>
-              <td>
+              <td class="quiet" data-label="Server">
+                {account.connection_params.mail.imap_host}
+              </td>
+              <td data-label="Connected">
                 <Time at={account.created_at} />
               </td>
             </tr>

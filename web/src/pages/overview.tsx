@@ -234,7 +234,7 @@ function Problems({ overview }: { overview: Overview }) {
         </Empty>
       )}
       {problems.length > 0 && (
-        <div class="table-wrap" tabIndex={0} role="group" aria-label="Table">
+        <div class="table-wrap cards" tabIndex={0} role="group" aria-label="Table">
           <table>
             <thead>
               <tr>
@@ -255,11 +255,13 @@ function Problems({ overview }: { overview: Overview }) {
                         {problem.name}
                       </Link>
                     </td>
-                    <td>
+                    <td class="first">
                       <Badge tone={tone}>{label}</Badge>
                     </td>
-                    <td class="small">{problem.detail}</td>
-                    <td>
+                    <td class="small" data-label="Detail">
+                      {problem.detail}
+                    </td>
+                    <td data-label="Since">
                       <Time at={problem.since} />
                     </td>
                   </tr>

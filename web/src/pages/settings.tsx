@@ -22,7 +22,7 @@ export function SettingsPage() {
         )}
         {rows?.length === 0 && <Empty title="No setting of that name" />}
         {rows && rows.length > 0 && (
-          <div class="table-wrap" tabIndex={0} role="group" aria-label="Table">
+          <div class="table-wrap cards" tabIndex={0} role="group" aria-label="Table">
             <table>
               <thead>
                 <tr>
@@ -37,8 +37,10 @@ export function SettingsPage() {
                     <td>
                       <code>{row.name}</code>
                     </td>
-                    <td>{row.is_secret ? <span class="quiet">{row.value}</span> : <code>{row.value}</code>}</td>
-                    <td>
+                    <td data-label="Value">
+                      {row.is_secret ? <span class="quiet">{row.value}</span> : <code>{row.value}</code>}
+                    </td>
+                    <td data-label="From">
                       <Badge tone={row.is_default ? 'idle' : 'good'}>{row.is_default ? 'default' : 'set'}</Badge>
                     </td>
                   </tr>

@@ -3,7 +3,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import { wordsOf } from '../api/client.ts';
 import { exactDate, fromNow } from './format.ts';
-import { toast } from './toast.tsx';
+import { CopyButton } from './copy.tsx';
 
 type Tone = 'good' | 'warn' | 'bad' | 'idle';
 
@@ -208,17 +208,10 @@ export function Pager<T>({
 
 /** A value with a copy button. */
 export function Copyable({ value, label }: { value: string; label: string }) {
-  const copy = () =>
-    navigator.clipboard.writeText(value).then(
-      () => toast(`${label} copied`),
-      () => toast(`Select the ${label.toLowerCase()} and copy it`),
-    );
   return (
     <div class="secret">
       <code>{value}</code>
-      <button type="button" class="button small" onClick={() => void copy()}>
-        Copy<span class="visually-hidden"> {label}</span>
-      </button>
+      <CopyButton value={value} label={label} />
     </div>
   );
 }

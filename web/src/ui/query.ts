@@ -49,6 +49,13 @@ export function isoOf(local: string): string | undefined {
   return Number.isNaN(at.getTime()) ? undefined : at.toISOString();
 }
 
+/** Converts a time to the value of a `datetime-local` input, to the minute. */
+export function localOf(at: Date): string {
+  const two = (value: number) => String(value).padStart(2, '0');
+  const day = [at.getFullYear(), two(at.getMonth() + 1), two(at.getDate())].join('-');
+  return `${day}T${two(at.getHours())}:${two(at.getMinutes())}`;
+}
+
 type Given<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
 
 /** Omits empty values. */

@@ -65,7 +65,7 @@ const ACTIONS = [
 
 function Table({ apps, show }: { apps: OAuthApp[]; show: (kind: (typeof ACTIONS)[number][0], app: OAuthApp) => void }) {
   return (
-    <div class="table-wrap" tabIndex={0} role="group" aria-label="Table">
+    <div class="table-wrap cards" tabIndex={0} role="group" aria-label="Table">
       <table>
         <thead>
           <tr>
@@ -88,16 +88,16 @@ function Table({ apps, show }: { apps: OAuthApp[]; show: (kind: (typeof ACTIONS)
                   <code title={app.client_id}>{app.client_id.slice(0, 24)}</code>
                 </span>
               </td>
-              <td>
+              <td class="first">
                 <State of={app.status === 'ok' ? 'running' : 'failed'} label={app.status === 'ok' ? 'ok' : 'failing'} />
                 {app.status_detail && <span class="sub">{app.status_detail}</span>}
               </td>
-              <td>
+              <td data-label="Provider">
                 {PROVIDERS[app.provider].name}
                 {app.tenant && <span class="sub">{app.tenant}</span>}
               </td>
-              <td>{app.has_client_secret ? 'stored' : 'none'}</td>
-              <td>
+              <td data-label="Client secret">{app.has_client_secret ? 'stored' : 'none'}</td>
+              <td data-label="Changed">
                 <Time at={app.updated_at} />
               </td>
               <td>

@@ -1,8 +1,9 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/preact-query';
 import { Link } from 'wouter-preact';
-import { api, take } from '../api/client.ts';
-import { count } from '../ui/format.ts';
-import { Loading, Page, Problem, State, Time } from '../ui/parts.tsx';
+import { api, take } from '../../api/client.ts';
+import { count } from '../../ui/format.ts';
+import { Loading, Page, Problem, State, Time } from '../../ui/parts.tsx';
+import { useEndpoints } from './page.tsx';
 
 /** One bulk replay, with live progress. */
 export function ReplayPage({ id }: { id: string }) {
@@ -62,7 +63,9 @@ export function ReplayPage({ id }: { id: string }) {
           <dd>{count(data.pending)}</dd>
           <dt>Endpoint</dt>
           <dd>
-            <Link href={`/endpoints/${data.endpoint_id}`}>{data.endpoint_id}</Link>
+            <Link href={`/endpoints/${data.endpoint_id}`}>
+              <EndpointName id={data.endpoint_id} />
+            </Link>
           </dd>
           <dt>Begun</dt>
           <dd>
@@ -73,4 +76,9 @@ export function ReplayPage({ id }: { id: string }) {
       </section>
     </Page>
   );
+}
+
+function EndpointName({ id }: { id: string }) {
+  const endpoint = useEndpoints().data?.data.find((one) => one.id === id);
+  return <>{endpoint ? (endpoint.description ?? endpoint.url) : id}</>;
 }

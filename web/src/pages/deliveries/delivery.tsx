@@ -1,11 +1,12 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/preact-query';
 import { Link } from 'wouter-preact';
-import { api, type DeliveryDetail, take } from '../api/client.ts';
-import { exactDate } from '../ui/format.ts';
-import { Loading, Page, Problem, State } from '../ui/parts.tsx';
-import { toast } from '../ui/toast.tsx';
-import { useInstallation, workflowUrl } from './installation.ts';
-import { WaitsFor } from './waiting.tsx';
+import { api, type DeliveryDetail, take } from '../../api/client.ts';
+import { Copied, JsonText } from '../../ui/copy.tsx';
+import { exactDate } from '../../ui/format.ts';
+import { Loading, Page, Problem, State } from '../../ui/parts.tsx';
+import { toast } from '../../ui/toast.tsx';
+import { useInstallation, workflowUrl } from '../installation.ts';
+import { WaitsFor } from '../waiting.tsx';
 
 export function DeliveryPage({ id }: { id: string }) {
   const queries = useQueryClient();
@@ -33,7 +34,7 @@ export function DeliveryPage({ id }: { id: string }) {
   return (
     <Page
       title={data.event_type}
-      intro={data.endpoint_url}
+      intro={`To ${data.endpoint_name ?? data.endpoint_url}`}
       up={up}
       actions={
         <button type="button" class="button main-action" disabled={retry.isPending} onClick={() => retry.mutate()}>
@@ -49,9 +50,7 @@ export function DeliveryPage({ id }: { id: string }) {
           <h2 id="payload">Payload</h2>
         </div>
         <div class="card-body">
-          <pre tabIndex={0} aria-label="Payload">
-            {JSON.stringify(data.payload, null, 2)}
-          </pre>
+          <JsonText value={data.payload} label="Payload" file={data.event_id} />
         </div>
       </section>
     </Page>
@@ -75,21 +74,37 @@ function Facts({ delivery }: { delivery: DeliveryDetail }) {
         </dd>
         <dt>Endpoint</dt>
         <dd>
-          <Link href={`/endpoints/${delivery.endpoint_id}`}>{delivery.endpoint_url}</Link>
+          <Link href={`/endpoints/${delivery.endpoint_id}`}>{delivery.endpoint_name ?? delivery.endpoint_url}</Link>
+          {delivery.endpoint_name !== null && <Copied value={delivery.endpoint_url} label="URL" />}
         </dd>
         <dt>Mailbox</dt>
-        <dd>
-          <Link href={`/mailboxes/${delivery.account_id}`}>{delivery.account_id}</Link>
+        <dd class="row">
+          <Link href={`/mailboxes/${delivery.account_id}`}>{delivery.account_name ?? 'Removed'}</Link>
+          <Copied value={delivery.account_id} label="Mailbox id" />
         </dd>
+        {delivery.email && (
+          <>
+            <dt>Email</dt>
+            <dd class="row">
+              <Link href={`/mailboxes/${delivery.account_id}/emails/${delivery.email.id}`}>
+                {delivery.email.subject === null
+                  ? 'No longer stored'
+                  : `${delivery.email.from ?? ''}: ${delivery.email.subject || '(no subject)'}`}
+              </Link>
+              <Copied value={delivery.email.id} label="Email id" />
+            </dd>
+          </>
+        )}
         <dt>Event</dt>
-        <dd>
-          <Link href={`/deliveries?event=${delivery.event_id}`}>{delivery.event_id}</Link>
+        <dd class="row">
+          <Copied value={delivery.event_id} label="Event id" />
+          <Link href={`/deliveries?event=${delivery.event_id}`}>Its deliveries</Link>
         </dd>
         <dt>Recorded</dt>
         <dd>{exactDate(delivery.created_at)}</dd>
         <dt>Id</dt>
         <dd class="row">
-          <code>{delivery.id}</code>
+          <Copied value={delivery.id} label="Delivery id" />
           {run && (
             <a href={run} target="_blank" rel="noopener noreferrer">
               Run in Temporal
@@ -109,7 +124,7 @@ function Attempts({ delivery }: { delivery: DeliveryDetail }) {
       </div>
       {delivery.attempts.length === 0 && <p class="card-body quiet">No attempt yet.</p>}
       {delivery.attempts.length > 0 && (
-        <div class="table-wrap" tabIndex={0} role="group" aria-label="Table">
+        <div class="table-wrap cards" tabIndex={0} role="group" aria-label="Table">
           <table>
             <thead>
               <tr>
@@ -127,16 +142,22 @@ function Attempts({ delivery }: { delivery: DeliveryDetail }) {
             <tbody>
               {delivery.attempts.map((attempt) => (
                 <tr key={attempt.number}>
-                  <td class="number">{attempt.number}</td>
-                  <td class="nowrap">{exactDate(attempt.at)}</td>
-                  <td>
+                  <td class="number" data-label="No.">
+                    {attempt.number}
+                  </td>
+                  <td class="nowrap" data-label="When">
+                    {exactDate(attempt.at)}
+                  </td>
+                  <td data-label="Answer">
                     {attempt.http_status ?? '–'}
                     {attempt.error && <span class="sub">{attempt.error}</span>}
                   </td>
-                  <td>
-                    <code>{attempt.response_body || '–'}</code>
+                  <td data-label="Body">
+                    <code class="wrap">{attempt.response_body || '–'}</code>
                   </td>
-                  <td class="number">{attempt.duration_ms} ms</td>
+                  <td class="number" data-label="Took">
+                    {attempt.duration_ms} ms
+                  </td>
                 </tr>
               ))}
             </tbody>
