@@ -43,6 +43,7 @@ export const OTHER_LIVE: readonly string[] = [
   'live/front/lost-key',
   'live/front/find',
   'live/front/operator',
+  'live/front/mail',
   'live/front/picture',
   'live/front/privacy',
   'live/quiet-mailbox',

@@ -4,6 +4,7 @@ import type { components, paths } from './schema.d.ts';
 export type Schemas = components['schemas'];
 export type Account = Schemas['Account'];
 export type Email = Schemas['Email'];
+export type ThreadSummary = Schemas['ThreadSummary'];
 export type Folder = Schemas['Folder'];
 export type Endpoint = Schemas['WebhookEndpoint'];
 export type Delivery = Schemas['WebhookConversation'];

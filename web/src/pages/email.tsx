@@ -1,22 +1,21 @@
 import { useQuery } from '@tanstack/preact-query';
-import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
-import { api, BASE, type Email, type HistoryEntry, take } from '../api/client.ts';
-import { bytes, exactDate } from '../ui/format.ts';
+import { api, type HistoryEntry, take } from '../api/client.ts';
+import { exactDate } from '../ui/format.ts';
+import { emailQuery } from '../mail/email-query.ts';
+import { useListBefore } from '../mail/list.tsx';
+import { Reader } from '../mail/reader.tsx';
+import { useAccount } from '../mail/use-account.ts';
 import { Loading, Page, Problem, State } from '../ui/parts.tsx';
 import { useEndpoints } from './deliveries/page.tsx';
 import { useInstallation, workflowUrl } from './installation.ts';
 import { WaitsFor } from './waiting.tsx';
 
 export function EmailPage({ account, id }: { account: string; id: string }) {
-  const email = useQuery({
-    queryKey: ['email', account, id],
-    queryFn: () =>
-      take(
-        api.GET('/api/v1/{account_id}/emails/{email_id}', { params: { path: { account_id: account, email_id: id } } }),
-      ),
-  });
-  const up = { href: `/mailboxes/${account}`, label: 'Mailbox' };
+  const email = useQuery(emailQuery(account, id));
+  const mailbox = useAccount(account);
+  const list = useListBefore();
+  const up = { href: list ?? `/mailboxes/${account}`, label: mailbox.data?.name ?? 'Mailbox' };
   if (!email.data)
     return (
       <Page title="Email" up={up}>
@@ -26,80 +25,11 @@ export function EmailPage({ account, id }: { account: string; id: string }) {
     );
   return (
     <Page title={email.data.subject || '(no subject)'} up={up}>
-      <Reader email={email.data} />
+      <article class="card" aria-label="Email">
+        <Reader email={email.data} />
+      </article>
       <History account={account} id={id} />
     </Page>
-  );
-}
-
-const names = (people: Email['to_attendees']) =>
-  people.map(({ display_name: name, identifier }) => (name ? `${name} <${identifier}>` : identifier)).join(', ');
-
-function Reader({ email }: { email: Email }) {
-  const [images, setImages] = useState(false);
-  const url = `${BASE}/api/v1/${email.account_id}/emails/${email.id}`;
-  const asksForImages =
-    /(?:src|srcset|background)\s*=\s*["']?\s*(?:https?:)?\/\/|url\(\s*["']?\s*(?:https?:)?\/\//i.test(email.body);
-  return (
-    <article class="card" aria-label="Email">
-      <div class="card-body stack-s">
-        <dl class="facts">
-          <dt>From</dt>
-          <dd>{names([email.from_attendee])}</dd>
-          <dt>To</dt>
-          <dd>{names(email.to_attendees) || '–'}</dd>
-          {email.cc_attendees.length > 0 && (
-            <>
-              <dt>Cc</dt>
-              <dd>{names(email.cc_attendees)}</dd>
-            </>
-          )}
-          <dt>Date</dt>
-          <dd>{exactDate(email.date)}</dd>
-          {email.attachments.length > 0 && (
-            <>
-              <dt>Files</dt>
-              <dd class="row">
-                {email.attachments.map((file) => (
-                  <a key={file.id} href={`${url}/attachments/${file.id}`} download={file.name}>
-                    {file.name || 'unnamed'} <span class="quiet small">{bytes(file.size)}</span>
-                  </a>
-                ))}
-              </dd>
-            </>
-          )}
-        </dl>
-        <div class="row">
-          <a class="button small" href={`${url}/source`} download={`${email.id}.eml`}>
-            Raw message
-          </a>
-          {asksForImages && (
-            <button type="button" class="button small" aria-pressed={images} onClick={() => setImages(!images)}>
-              {images ? 'Block remote images' : 'Show remote images'}
-            </button>
-          )}
-          {asksForImages && !images && (
-            <span class="small quiet">Remote images are blocked: they would tell the sender that you read this.</span>
-          )}
-        </div>
-      </div>
-      {/* its response lets no script run and nothing load; the sandbox says so twice */}
-      <iframe
-        key={String(images)}
-        class={isShort(email) ? 'reader short' : 'reader'}
-        title="Content of the email"
-        sandbox="allow-popups allow-popups-to-escape-sandbox"
-        referrerpolicy="no-referrer"
-        src={`${url}/view${images ? '?remote_images=true' : ''}`}
-      />
-    </article>
-  );
-}
-
-/** The frame has a separate origin: the page cannot read its height. Laid out mail is as tall as the window allows. */
-function isShort({ body, body_plain: text }: Email): boolean {
-  return (
-    text.length < 600 && text.split('\n').length < 12 && body.length < 6000 && !/<(table|img|style|h1)\b/i.test(body)
   );
 }
 

@@ -38,6 +38,8 @@ function pageOf({ kind, id, account_id: account, email_id: email }: Hit): string
   switch (kind) {
     case 'folder':
       return `${mailbox}?folder=${id}`;
+    case 'thread':
+      return `${mailbox}/threads/${id}`;
     case 'event':
       return `/deliveries?event=${id}`;
     case 'delivery':

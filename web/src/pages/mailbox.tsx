@@ -1,26 +1,19 @@
-import { keepPreviousData, useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tanstack/preact-query';
+import { useMutation, useQuery, useQueryClient } from '@tanstack/preact-query';
 import { useState } from 'preact/hooks';
 import { Link, useLocation } from 'wouter-preact';
-import { type Account, api, type Email, take } from '../api/client.ts';
+import { type Account, api, take } from '../api/client.ts';
+import { MailboxMail } from '../mail/mailbox-mail.tsx';
+import { useAccount } from '../mail/use-account.ts';
 import { Confirm } from '../ui/dialog.tsx';
-import { SelectField, TextField } from '../ui/field.tsx';
 import { count } from '../ui/format.ts';
-import { Empty, Loading, Notice, Page, Problem, State, Time } from '../ui/parts.tsx';
-import { given, useParam } from '../ui/query.ts';
-import { useDebounced } from '../ui/debounced.ts';
-import { FolderTree } from './folder-tree.tsx';
+import { Loading, Notice, Page, Problem, State, Time } from '../ui/parts.tsx';
 import { runsUrl, useInstallation } from './installation.ts';
+import { REFRESH_MS } from '../mail/list.tsx';
 import { SendTest } from './send-test.tsx';
-
-const REFRESH_MS = 4_000;
 
 export function MailboxPage({ id }: { id: string }) {
   const [dialog, setDialog] = useState<'send' | 'remove'>();
-  const account = useQuery({
-    queryKey: ['account', id],
-    queryFn: () => take(api.GET('/api/v1/accounts/{id}', { params: { path: { id } } })),
-    refetchInterval: REFRESH_MS,
-  });
+  const account = useAccount(id, REFRESH_MS);
   const up = { href: '/mailboxes', label: 'Mailboxes' };
   if (!account.data)
     return (
@@ -49,7 +42,7 @@ export function MailboxPage({ id }: { id: string }) {
     >
       {account.data.status !== 'running' && <Trouble account={account.data} />}
       <Facts account={account.data} />
-      <Mail id={id} />
+      <MailboxMail account={id} />
       {dialog === 'send' && <SendTest account={account.data} close={() => setDialog(undefined)} />}
       {dialog === 'remove' && <Remove account={account.data} close={() => setDialog(undefined)} />}
     </Page>
@@ -139,124 +132,6 @@ function ImportProgress({ sync }: { sync: NonNullable<Account['initial_sync']> }
         <progress class="progress" aria-labelledby="import" max={1} />
       )}
     </div>
-  );
-}
-
-function Mail({ id }: { id: string }) {
-  const [folder, setFolder] = useParam('folder');
-  const [search, setSearch] = useParam('q');
-  const [unread, setUnread] = useParam('unread');
-  const folders = useQuery({
-    queryKey: ['folders', id],
-    queryFn: () => take(api.GET('/api/v1/{account_id}/folders', { params: { path: { account_id: id } } })),
-    refetchInterval: REFRESH_MS,
-  });
-  return (
-    <div class="mailbox">
-      <nav class="card folders" aria-label="Folders">
-        <Problem error={folders.error} />
-        {folders.isPending && <Loading />}
-        <FolderTree folders={folders.data?.data ?? []} here={folder} go={setFolder} />
-      </nav>
-      <section class="card" aria-label="Emails">
-        <div class="filters" role="search">
-          <div class="wide-field">
-            <TextField
-              label="Search"
-              type="search"
-              placeholder="Subject, text, people"
-              value={search}
-              set={setSearch}
-            />
-          </div>
-          <SelectField
-            label="Show"
-            value={unread}
-            set={setUnread}
-            options={[
-              { value: '', label: 'All' },
-              { value: 'true', label: 'Unread' },
-            ]}
-          />
-        </div>
-        <Emails id={id} folder={folder} search={search} unread={unread === 'true'} />
-      </section>
-    </div>
-  );
-}
-
-function Emails({ id, folder, search, unread }: { id: string; folder: string; search: string; unread: boolean }) {
-  const q = useDebounced(search);
-  const filter = given({ q, is_unread: unread || undefined, limit: 30 });
-  const list = useInfiniteQuery({
-    queryKey: ['emails', id, folder, filter],
-    queryFn: ({ pageParam }) => {
-      const query = { ...filter, ...(pageParam ? { cursor: pageParam } : {}) };
-      return take(
-        folder === ''
-          ? api.GET('/api/v1/{account_id}/emails', { params: { path: { account_id: id }, query } })
-          : api.GET('/api/v1/{account_id}/folders/{folder_id}/emails', {
-              params: { path: { account_id: id, folder_id: folder }, query },
-            }),
-      );
-    },
-    initialPageParam: '',
-    getNextPageParam: (page) => page.cursor ?? undefined,
-    placeholderData: keepPreviousData,
-    refetchInterval: REFRESH_MS,
-  });
-  const emails = list.data?.pages.flatMap(({ data }) => data) ?? [];
-  if (list.isPending) return <Loading lines={6} />;
-  if (list.error)
-    return (
-      <div class="card-body">
-        <Problem error={list.error} retry={() => void list.refetch()} />
-      </div>
-    );
-  if (emails.length === 0)
-    return q || unread ? (
-      <Empty title="No email fits">Try other words, another folder, or all mail.</Empty>
-    ) : (
-      <Empty title="No mail yet">
-        What arrives from now on is shown here within seconds. Send a test mail to see it.
-      </Empty>
-    );
-  return (
-    <>
-      <ul class="emails">
-        {emails.map((email) => (
-          <EmailItem key={email.id} email={email} />
-        ))}
-      </ul>
-      {list.hasNextPage && (
-        <div class="pager">
-          <span />
-          <button
-            type="button"
-            class="button small"
-            disabled={list.isFetchingNextPage}
-            onClick={() => void list.fetchNextPage()}
-          >
-            More
-          </button>
-        </div>
-      )}
-    </>
-  );
-}
-
-function EmailItem({ email }: { email: Email }) {
-  const { from_attendee: from } = email;
-  return (
-    <li>
-      <Link href={`/mailboxes/${email.account_id}/emails/${email.id}`} class={email.is_unread ? 'unread' : ''}>
-        <span>{from.display_name || from.identifier || 'Unknown sender'}</span>
-        <span>
-          {email.subject || '(no subject)'} <span class="preview">{email.body_plain.slice(0, 120)}</span>
-        </span>
-        <Time at={email.date} />
-      </Link>
-    </li>
   );
 }
 

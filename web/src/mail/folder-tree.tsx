@@ -22,6 +22,9 @@ interface Node {
 
 const ROLE_NAMES: Partial<Record<Folder['role'], string>> = { INBOX: 'Inbox' };
 
+/** The name of a folder for people. */
+export const nameOf = ({ role, name }: Folder) => ROLE_NAMES[role] ?? name;
+
 /** Folders below their parents, in the order of the list. A folder whose parent is not listed is on the first level. */
 function treeOf(folders: readonly Folder[]): Node[] {
   const ids = new Set(folders.map(({ id }) => id));
@@ -34,7 +37,7 @@ function treeOf(folders: readonly Folder[]): Node[] {
   }
   const childrenOf = (parent: string | null, above: string): Node[] =>
     (below.get(parent) ?? []).map((folder) => {
-      const name = ROLE_NAMES[folder.role] ?? folder.name;
+      const name = nameOf(folder);
       const path = above === '' ? name : `${above}${ABOVE}${name}`;
       return { folder, name, path, children: childrenOf(folder.id, path) };
     });

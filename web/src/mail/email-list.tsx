@@ -1,0 +1,61 @@
+import { keepPreviousData, useInfiniteQuery } from '@tanstack/preact-query';
+import { api, type Email, take } from '../api/client.ts';
+import { Time } from '../ui/parts.tsx';
+import { given } from '../ui/query.ts';
+import { EmptyMail } from './empty-mail.tsx';
+import type { MailFilter } from './filters.tsx';
+import { Clip, MailLink, PagedList, personName, REFRESH_MS, ROWS, Starred } from './list.tsx';
+
+/** What a row shows of an email. */
+export const ROW_FIELDS =
+  'account_id,thread_id,date,subject,snippet,from_attendee,has_attachments,folders,is_unread,is_starred,keywords';
+
+/** The emails of a mailbox or of one of its folders. */
+export function EmailList({ account, folder, filter }: { account: string; folder: string; filter: MailFilter }) {
+  const list = useInfiniteQuery({
+    queryKey: ['emails', account, folder, filter],
+    queryFn: ({ pageParam }) => {
+      const query = given({ ...filter, fields: ROW_FIELDS, limit: ROWS, cursor: pageParam });
+      return take(
+        folder === ''
+          ? api.GET('/api/v1/{account_id}/emails', { params: { path: { account_id: account }, query } })
+          : api.GET('/api/v1/{account_id}/folders/{folder_id}/emails', {
+              params: { path: { account_id: account, folder_id: folder }, query },
+            }),
+      );
+    },
+    initialPageParam: '',
+    getNextPageParam: (page) => page.cursor ?? undefined,
+    placeholderData: keepPreviousData,
+    refetchInterval: REFRESH_MS,
+  });
+  return (
+    <PagedList list={list} empty={<EmptyMail account={account} filtered={Object.keys(filter).length > 0} />}>
+      {(emails) => (
+        <ul class="emails">
+          {emails.map((email) => (
+            <EmailItem key={email.id} email={email} />
+          ))}
+        </ul>
+      )}
+    </PagedList>
+  );
+}
+
+function EmailItem({ email }: { email: Email }) {
+  return (
+    <li>
+      <MailLink href={`/mailboxes/${email.account_id}/emails/${email.id}`} unread={email.is_unread}>
+        <span class="who">{personName(email.from_attendee)}</span>
+        <span class="what">
+          {email.subject || '(no subject)'} <span class="preview">{email.snippet}</span>
+        </span>
+        <span class="when">
+          {email.is_starred && <Starred />}
+          {email.has_attachments && <Clip />}
+          <Time at={email.date} />
+        </span>
+      </MailLink>
+    </li>
+  );
+}

@@ -1,0 +1,61 @@
+import { useQuery } from '@tanstack/preact-query';
+import { api, type Folder, take } from '../api/client.ts';
+import { Loading, Problem } from '../ui/parts.tsx';
+import { useParam } from '../ui/query.ts';
+import { EmailList } from './email-list.tsx';
+import { Filters, useMailFilter } from './filters.tsx';
+import { FolderTree, nameOf } from './folder-tree.tsx';
+import { REFRESH_MS } from './list.tsx';
+import { ThreadList } from './thread-list.tsx';
+
+export function useFolders(account: string) {
+  return useQuery({
+    queryKey: ['folders', account],
+    queryFn: () => take(api.GET('/api/v1/{account_id}/folders', { params: { path: { account_id: account } } })),
+    refetchInterval: REFRESH_MS,
+  });
+}
+
+const VIEWS = [
+  { value: '', label: 'Emails' },
+  { value: 'threads', label: 'Conversations' },
+];
+
+const folderName = (folders: Folder[] | undefined, id: string) => {
+  const folder = folders?.find((one) => one.id === id);
+  return folder ? nameOf(folder) : 'All mail';
+};
+
+/** The mail of a mailbox: its folders, beside its emails or conversations. */
+export function MailboxMail({ account }: { account: string }) {
+  const [folder, setFolder] = useParam('folder');
+  const [view, setView] = useParam('view');
+  const filter = useMailFilter();
+  const folders = useFolders(account);
+  const List = view === 'threads' ? ThreadList : EmailList;
+  return (
+    <div class="mailbox">
+      <nav class="card folders" aria-label="Folders">
+        <Problem error={folders.error} />
+        {folders.isPending && <Loading />}
+        <FolderTree folders={folders.data?.data ?? []} here={folder} go={setFolder} />
+      </nav>
+      <section class="card" aria-label={view === 'threads' ? 'Conversations' : 'Emails'}>
+        <div class="card-head">
+          <h2>{folderName(folders.data?.data, folder)}</h2>
+          <div class="segments" role="group" aria-label="List">
+            {VIEWS.map(({ value, label }) => (
+              <button key={value} type="button" aria-pressed={value === view} onClick={() => setView(value)}>
+                {label}
+              </button>
+            ))}
+          </div>
+        </div>
+        <div class="filters" role="search">
+          <Filters />
+        </div>
+        <List account={account} folder={folder} filter={filter} />
+      </section>
+    </div>
+  );
+}

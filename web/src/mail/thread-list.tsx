@@ -1,0 +1,65 @@
+import { keepPreviousData, useInfiniteQuery } from '@tanstack/preact-query';
+import { api, type ThreadSummary, take } from '../api/client.ts';
+import { count } from '../ui/format.ts';
+import { Time } from '../ui/parts.tsx';
+import { given } from '../ui/query.ts';
+import { EmptyMail } from './empty-mail.tsx';
+import type { MailFilter } from './filters.tsx';
+import { Clip, MailLink, PagedList, peopleNames, REFRESH_MS, ROWS, Starred } from './list.tsx';
+
+/** The conversations of a mailbox or of one of its folders. */
+export function ThreadList({ account, folder, filter }: { account: string; folder: string; filter: MailFilter }) {
+  const query = given({ ...filter, folder_id: folder, limit: ROWS });
+  const list = useInfiniteQuery({
+    queryKey: ['threads', account, query],
+    queryFn: ({ pageParam }) =>
+      take(
+        api.GET('/api/v1/{account_id}/threads', {
+          params: { path: { account_id: account }, query: { ...query, ...(pageParam ? { cursor: pageParam } : {}) } },
+        }),
+      ),
+    initialPageParam: '',
+    getNextPageParam: (page) => page.cursor ?? undefined,
+    placeholderData: keepPreviousData,
+    refetchInterval: REFRESH_MS,
+  });
+  return (
+    <PagedList list={list} empty={<EmptyMail account={account} filtered={Object.keys(filter).length > 0} />}>
+      {(threads) => (
+        <ul class="emails">
+          {threads.map((thread) => (
+            <ThreadItem key={thread.id} thread={thread} />
+          ))}
+        </ul>
+      )}
+    </PagedList>
+  );
+}
+
+function ThreadItem({ thread }: { thread: ThreadSummary }) {
+  const { emails_count: emails, unread_count: unread } = thread;
+  return (
+    <li>
+      <MailLink href={`/mailboxes/${thread.account_id}/threads/${thread.id}`} unread={unread > 0}>
+        <span class="who">
+          {peopleNames(thread.participants)}
+          {emails > 1 && (
+            <span class="many">
+              {count(emails)}
+              <span class="visually-hidden"> emails</span>
+            </span>
+          )}
+          {unread > 0 && <span class="visually-hidden">, {count(unread)} unread</span>}
+        </span>
+        <span class="what">
+          {thread.subject || '(no subject)'} <span class="preview">{thread.snippet}</span>
+        </span>
+        <span class="when">
+          {thread.is_starred && <Starred />}
+          {thread.has_attachments && <Clip />}
+          <Time at={thread.last_date} />
+        </span>
+      </MailLink>
+    </li>
+  );
+}
