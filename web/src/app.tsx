@@ -3,6 +3,7 @@ import { useEffect } from 'preact/hooks';
 import { Link, Route, Switch, useLocation } from 'wouter-preact';
 import { api, BASE, onSignedOut, type Session, take } from './api/client.ts';
 import iconUrl from './icon.svg';
+import { BatchPage } from './mail/batch.tsx';
 import { ThreadPage } from './mail/thread-page.tsx';
 import { AppsPage } from './pages/oauth-apps/page.tsx';
 import { AuditPage } from './pages/audit.tsx';
@@ -162,6 +163,9 @@ function Pages() {
       </Route>
       <Route path="/mailboxes/:id/threads/:thread">
         {({ id, thread }) => <ThreadPage key={thread} account={id} id={thread} />}
+      </Route>
+      <Route path="/mailboxes/:id/batches/:batch">
+        {({ id, batch }) => <BatchPage key={batch} account={id} id={batch} />}
       </Route>
       <Route path="/mailboxes/:id">{({ id }) => <MailboxPage key={id} id={id} />}</Route>
       <Route path="/deliveries">

@@ -122,3 +122,101 @@ test('lists conversations beside the emails, and reads one, by its address and b
   await usable('thread', deep, 'menu.pdf');
   await usable('threads', `${mailbox}?view=threads`, 'Another matter');
 }, 180_000);
+
+/** Waits until the email is so for other mail programs, too. */
+const isInMailbox = (folder: string, flag: string, count: number) =>
+  waitFor(
+    async () => {
+      const lock = await owner.box.client.getMailboxLock(folder);
+      try {
+        const found = await owner.box.client.search(flag.startsWith('\\') ? { flagged: true } : { keyword: flag });
+        return (found || []).length === count;
+      } finally {
+        lock.release();
+      }
+    },
+    { what: () => `${count} with ${flag} in ${folder}` },
+  );
+
+test('marks, stars, labels, moves and trashes an email', async () => {
+  await owner.receive('INBOX', 'An invoice');
+  await desk.open(mailbox);
+  await desk.click('Star An invoice', 'button');
+  await isInMailbox('INBOX', '\\Flagged', 1);
+  await desk.choose('Show', 'starred');
+  await rowsAre(/An invoice/);
+  await desk.page.click('.emails a');
+  await at(/\/emails\/email_/);
+  const email = path();
+  await desk.click('Mark as read', 'button');
+  await desk.sees('Mark as unread');
+  await desk.click('Labels…', 'button');
+  await desk.fill('Add', 'invoice-paid, customer-7');
+  await desk.picture('labels');
+  await desk.click('Change the labels', 'button');
+  await desk.page.waitForSelector('.label-chip');
+  await isInMailbox('INBOX', 'invoice-paid', 1);
+  await desk.click('Labels…', 'button');
+  await desk.click('customer-7', 'checkbox');
+  await desk.click('Change the labels', 'button');
+  await isInMailbox('INBOX', 'customer-7', 0);
+  const archive = await live.api.folder(owner.account.id, 'ARCHIVE');
+  await desk.click('Move…', 'button');
+  await desk.choose('To the folder', archive.id);
+  await desk.click('Move', 'button');
+  await isInMailbox('Archive', 'invoice-paid', 1);
+  await usable('actions', email, 'invoice-paid');
+
+  await desk.open(`${mailbox}?folder=${archive.id}`);
+  await rowsAre(/invoice-paid.*An invoice/);
+  await desk.page.click('.emails a');
+  await desk.click('Trash', 'button');
+  await desk.sees('No mail yet');
+  expect(new URL(desk.page.url()).search).toBe(`?folder=${archive.id}`);
+  await isInMailbox('Trash', 'invoice-paid', 1);
+}, 180_000);
+
+test('changes ticked emails, and all that match the filters after it has said how many', async () => {
+  for (let n = 1; n <= 33; n++) await owner.box.append('INBOX', { subject: `Newsletter ${n}`, to: owner.user.user });
+  await desk.open(`${mailbox}?q=newsletter`);
+  await desk.click('Choose Newsletter 33', 'checkbox');
+  await desk.click('Choose Newsletter 32', 'checkbox');
+  await desk.sees('2 chosen');
+  await desk.click('Star', 'button');
+  await desk.sees('2 emails: star');
+  await desk.click('Change 2 emails', 'button');
+  await desk.sees('2 of 2 emails done');
+  await desk.click('Done', 'button');
+  await isInMailbox('INBOX', '\\Flagged', 2);
+
+  await desk.click('Choose all shown', 'checkbox');
+  await desk.sees('30 chosen');
+  await desk.click('Choose all that match the filters', 'button');
+  await desk.sees('All 33 emails that match');
+  await desk.picture('all-match');
+  await desk.click('Labels…', 'button');
+  await desk.fill('Add', 'read-later');
+  await desk.click('Change the labels', 'button');
+  await desk.sees('33 emails: add read-later');
+  await desk.picture('batch-confirm');
+  await desk.click('Change 33 emails', 'button');
+  await desk.sees('33 of 33 emails done');
+  expect(await desk.audit()).toEqual([]);
+  await desk.picture('batch-done');
+  await desk.click('Done', 'button');
+  await isInMailbox('INBOX', 'read-later', 33);
+  await usable('ticks', `${mailbox}?q=newsletter`, 'read-later');
+}, 180_000);
+
+test('says which emails of many could not be changed', async () => {
+  const { call } = await owner.receive('INBOX', 'About to vanish');
+  const made = await live.api.post<{ id: string }>(`/${owner.account.id}/emails/batch`, {
+    ids: [emailOf(call).id, 'email_00000000000000000000000000'],
+    change: { is_starred: true },
+  });
+  const page = `${mailbox}/batches/${made.id}`;
+  await desk.open(page);
+  await desk.sees('2 of 2 emails done, 1 failed');
+  await desk.sees('email_00000000000000000000000000');
+  await usable('batch', page, '1 failed');
+}, 120_000);

@@ -5,6 +5,7 @@ export type Schemas = components['schemas'];
 export type Account = Schemas['Account'];
 export type Email = Schemas['Email'];
 export type ThreadSummary = Schemas['ThreadSummary'];
+export type EmailBatch = Schemas['EmailBatch'];
 export type Folder = Schemas['Folder'];
 export type Endpoint = Schemas['WebhookEndpoint'];
 export type Delivery = Schemas['WebhookConversation'];

@@ -1,10 +1,13 @@
 import { keepPreviousData, useInfiniteQuery } from '@tanstack/preact-query';
 import { api, type Email, take } from '../api/client.ts';
+import { useEffect, useState } from 'preact/hooks';
 import { Time } from '../ui/parts.tsx';
 import { given } from '../ui/query.ts';
+import { Labels, StarButton } from './email-actions.tsx';
 import { EmptyMail } from './empty-mail.tsx';
 import type { MailFilter } from './filters.tsx';
-import { Clip, MailLink, PagedList, personName, REFRESH_MS, ROWS, Starred } from './list.tsx';
+import { Clip, MailLink, PagedList, personName, REFRESH_MS, ROWS } from './list.tsx';
+import { NO_TICKS, SelectionBar } from './selection.tsx';
 
 /** What a row shows of an email. */
 export const ROW_FIELDS =
@@ -29,29 +32,53 @@ export function EmailList({ account, folder, filter }: { account: string; folder
     placeholderData: keepPreviousData,
     refetchInterval: REFRESH_MS,
   });
+  const [ticks, setTicks] = useState(NO_TICKS);
+  // what was ticked is not what the filters show
+  const filterText = JSON.stringify(filter);
+  useEffect(() => setTicks(NO_TICKS), [filterText]);
+  const toggle = (id: string) => {
+    const ids = new Set(ticks.ids);
+    if (!ids.delete(id)) ids.add(id);
+    setTicks({ ids, isAll: false });
+  };
   return (
     <PagedList list={list} empty={<EmptyMail account={account} filtered={Object.keys(filter).length > 0} />}>
       {(emails) => (
-        <ul class="emails">
-          {emails.map((email) => (
-            <EmailItem key={email.id} email={email} />
-          ))}
-        </ul>
+        <>
+          <SelectionBar {...{ account, folder, filter, emails, ticks, setTicks }} hasMore={list.hasNextPage} />
+          <ul class="emails">
+            {emails.map((email) => (
+              <EmailItem
+                key={email.id}
+                email={email}
+                isTicked={ticks.ids.has(email.id)}
+                tick={() => toggle(email.id)}
+              />
+            ))}
+          </ul>
+        </>
       )}
     </PagedList>
   );
 }
 
-function EmailItem({ email }: { email: Email }) {
+function EmailItem({ email, isTicked, tick }: { email: Email; isTicked: boolean; tick: () => void }) {
   return (
     <li>
+      <input
+        type="checkbox"
+        checked={isTicked}
+        onChange={tick}
+        aria-label={`Choose ${email.subject || '(no subject)'}`}
+      />
+      <StarButton email={email} />
       <MailLink href={`/mailboxes/${email.account_id}/emails/${email.id}`} unread={email.is_unread}>
         <span class="who">{personName(email.from_attendee)}</span>
         <span class="what">
+          <Labels of={email} />
           {email.subject || '(no subject)'} <span class="preview">{email.snippet}</span>
         </span>
         <span class="when">
-          {email.is_starred && <Starred />}
           {email.has_attachments && <Clip />}
           <Time at={email.date} />
         </span>

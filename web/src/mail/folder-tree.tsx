@@ -46,6 +46,10 @@ function treeOf(folders: readonly Folder[]): Node[] {
 
 const flat = (nodes: readonly Node[]): Node[] => nodes.flatMap((node) => [node, ...flat(node.children)]);
 
+/** The folders with their paths, as options of a field. */
+export const pathsOf = (folders: readonly Folder[]) =>
+  flat(treeOf(folders)).map(({ folder, path }) => ({ value: folder.id, label: path }));
+
 /** The folders of a mailbox as a tree, with a filter where there are many. */
 export function FolderTree({
   folders,

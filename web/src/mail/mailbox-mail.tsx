@@ -1,20 +1,11 @@
-import { useQuery } from '@tanstack/preact-query';
-import { api, type Folder, take } from '../api/client.ts';
+import type { Folder } from '../api/client.ts';
 import { Loading, Problem } from '../ui/parts.tsx';
 import { useParam } from '../ui/query.ts';
 import { EmailList } from './email-list.tsx';
 import { Filters, useMailFilter } from './filters.tsx';
 import { FolderTree, nameOf } from './folder-tree.tsx';
-import { REFRESH_MS } from './list.tsx';
 import { ThreadList } from './thread-list.tsx';
-
-export function useFolders(account: string) {
-  return useQuery({
-    queryKey: ['folders', account],
-    queryFn: () => take(api.GET('/api/v1/{account_id}/folders', { params: { path: { account_id: account } } })),
-    refetchInterval: REFRESH_MS,
-  });
-}
+import { useFolders } from './use-folders.ts';
 
 const VIEWS = [
   { value: '', label: 'Emails' },
@@ -54,7 +45,7 @@ export function MailboxMail({ account }: { account: string }) {
         <div class="filters" role="search">
           <Filters />
         </div>
-        <List account={account} folder={folder} filter={filter} />
+        <List key={folder} account={account} folder={folder} filter={filter} />
       </section>
     </div>
   );

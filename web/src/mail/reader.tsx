@@ -1,10 +1,11 @@
+import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import { BASE, type Email } from '../api/client.ts';
 import { bytes, exactDate } from '../ui/format.ts';
 import { addresses } from './list.tsx';
 
 /** What an email says, and to whom; its scripts never run. */
-export function Reader({ email }: { email: Email }) {
+export function Reader({ email, actions }: { email: Email; actions?: ComponentChildren }) {
   const [images, setImages] = useState(false);
   const url = `${BASE}/api/v1/${email.account_id}/emails/${email.id}`;
   const asksForImages =
@@ -12,6 +13,7 @@ export function Reader({ email }: { email: Email }) {
   return (
     <>
       <div class="card-body stack-s">
+        {actions}
         <dl class="facts">
           <dt>From</dt>
           <dd>{addresses([email.from_attendee])}</dd>

@@ -4,9 +4,12 @@ import { Link } from 'wouter-preact';
 import { api, type Email, take } from '../api/client.ts';
 import { count } from '../ui/format.ts';
 import { Loading, Page, Problem, Time } from '../ui/parts.tsx';
+import { labelsOf } from './changes.ts';
+import { EmailActions } from './email-actions.tsx';
 import { emailQuery } from './email-query.ts';
 import { Clip, personName, PagedList, REFRESH_MS, Starred, useListBefore } from './list.tsx';
 import { Reader } from './reader.tsx';
+import { ChangeButtons } from './selection.tsx';
 import { useAccount } from './use-account.ts';
 
 /** Emails of a conversation that are loaded at a time. */
@@ -39,6 +42,18 @@ export function ThreadPage({ account, id }: { account: string; id: string }) {
     <Page
       title={thread.data ? emails.at(-1)?.subject || '(no subject)' : 'Conversation'}
       intro={thread.data && `${total} ${emails.length === 1 ? 'email' : 'emails'}`}
+      actions={
+        emails.length > 1 &&
+        !thread.hasNextPage && (
+          <ChangeButtons
+            account={account}
+            chosen={{ filter: { thread_id: id } }}
+            counted={emails.length}
+            labels={[...new Set(emails.flatMap(labelsOf))].sort()}
+            done={() => {}}
+          />
+        )
+      }
       up={{ href: list ?? `/mailboxes/${account}?view=threads`, label: mailbox.data?.name ?? 'Mailbox' }}
     >
       <PagedList list={thread} empty={null}>
@@ -91,7 +106,7 @@ function Whole({ email: { account_id: account, id } }: { email: Email }) {
     <>
       {email.isPending && <Loading />}
       <Problem error={email.error} />
-      {email.data && <Reader email={email.data} />}
+      {email.data && <Reader email={email.data} actions={<EmailActions email={email.data} />} />}
       <p class="card-body small">
         <Link href={`/mailboxes/${account}/emails/${id}`}>What happened to it</Link>
       </p>

@@ -1,7 +1,8 @@
 import { useQuery } from '@tanstack/preact-query';
-import { Link } from 'wouter-preact';
+import { Link, useLocation } from 'wouter-preact';
 import { api, type HistoryEntry, take } from '../api/client.ts';
 import { exactDate } from '../ui/format.ts';
+import { EmailActions } from '../mail/email-actions.tsx';
 import { emailQuery } from '../mail/email-query.ts';
 import { useListBefore } from '../mail/list.tsx';
 import { Reader } from '../mail/reader.tsx';
@@ -15,6 +16,7 @@ export function EmailPage({ account, id }: { account: string; id: string }) {
   const email = useQuery(emailQuery(account, id));
   const mailbox = useAccount(account);
   const list = useListBefore();
+  const [, navigate] = useLocation();
   const up = { href: list ?? `/mailboxes/${account}`, label: mailbox.data?.name ?? 'Mailbox' };
   if (!email.data)
     return (
@@ -26,7 +28,7 @@ export function EmailPage({ account, id }: { account: string; id: string }) {
   return (
     <Page title={email.data.subject || '(no subject)'} up={up}>
       <article class="card" aria-label="Email">
-        <Reader email={email.data} />
+        <Reader email={email.data} actions={<EmailActions email={email.data} left={() => navigate(up.href)} />} />
       </article>
       <History account={account} id={id} />
     </Page>

@@ -40,6 +40,8 @@ function pageOf({ kind, id, account_id: account, email_id: email }: Hit): string
       return `${mailbox}?folder=${id}`;
     case 'thread':
       return `${mailbox}/threads/${id}`;
+    case 'batch':
+      return `${mailbox}/batches/${id}`;
     case 'event':
       return `/deliveries?event=${id}`;
     case 'delivery':

@@ -1,0 +1,159 @@
+import { useMutation, useQuery } from '@tanstack/preact-query';
+import { useEffect } from 'preact/hooks';
+import { Link } from 'wouter-preact';
+import { api, type EmailBatch, take } from '../api/client.ts';
+import { Dialog } from '../ui/dialog.tsx';
+import { count } from '../ui/format.ts';
+import { Loading, Page, Problem, State } from '../ui/parts.tsx';
+import { type Change, type Chosen, useMailChanged } from './changes.ts';
+import { useListBefore } from './list.tsx';
+import { useAccount } from './use-account.ts';
+
+/** Failures that are listed. */
+const FAILURES = 20;
+
+export const emailsText = (number: number) => `${count(number)} ${number === 1 ? 'email' : 'emails'}`;
+
+/** What a change does, after "1,234 emails: ". */
+export function changeText({ trash, is_unread, is_starred, keywords, folders_ids }: Change): string {
+  if (trash) return 'move to Trash';
+  if (folders_ids) return 'move to another folder';
+  if (is_unread !== undefined) return is_unread ? 'mark as unread' : 'mark as read';
+  if (is_starred !== undefined) return is_starred ? 'star' : 'remove the star';
+  const add = keywords?.add?.length ? `add ${keywords.add.join(', ')}` : '';
+  const remove = keywords?.remove?.length ? `remove ${keywords.remove.join(', ')}` : '';
+  return [add, remove].filter((part) => part !== '').join(' and ');
+}
+
+interface Batch {
+  account: string;
+  chosen: Chosen;
+  /** how many emails were counted */
+  counted: number;
+  change: Change;
+  close: (isDone: boolean) => void;
+}
+
+/** Makes one change of many emails: says how many, starts it when confirmed, and shows how far it is. */
+export function BatchDialog({ account, chosen, counted, change, close }: Batch) {
+  const start = useMutation({
+    mutationFn: () =>
+      take(
+        api.POST('/api/v1/{account_id}/emails/batch', {
+          params: { path: { account_id: account } },
+          body: { ...chosen, change },
+        }),
+      ),
+  });
+  const changed = useMailChanged(account);
+  const end = () => {
+    if (start.data) void changed();
+    close(start.data !== undefined);
+  };
+  return (
+    <Dialog title={`${emailsText(start.data?.total ?? counted)}: ${changeText(change)}`} close={end}>
+      {start.data ? (
+        <BatchState account={account} id={start.data.id} first={start.data} />
+      ) : (
+        <p>The change is made in the mailbox too: every mail program shows it.</p>
+      )}
+      <Problem error={start.error} />
+      <div class="dialog-foot">
+        {start.data ? (
+          <button type="button" class="button main-action" onClick={end}>
+            Done
+          </button>
+        ) : (
+          <>
+            <button type="button" class="button" onClick={end}>
+              Cancel
+            </button>
+            <button type="button" class="button main-action" disabled={start.isPending} onClick={() => start.mutate()}>
+              {start.isPending ? 'One moment …' : `Change ${emailsText(counted)}`}
+            </button>
+          </>
+        )}
+      </div>
+    </Dialog>
+  );
+}
+
+/** How far a change of many emails is, and what could not be changed. */
+function BatchState({ account, id, first }: { account: string; id: string; first?: EmailBatch }) {
+  const params = { path: { account_id: account, batch_id: id } };
+  const batch = useQuery({
+    queryKey: ['batch', id],
+    queryFn: () => take(api.GET('/api/v1/{account_id}/batches/{batch_id}', { params })),
+    ...(first ? { initialData: first, initialDataUpdatedAt: 0 } : {}),
+    refetchInterval: ({ state }) => (state.data?.status === 'completed' ? false : 500),
+  });
+  const changed = useMailChanged(account);
+  const isDone = batch.data?.status === 'completed';
+  useEffect(() => {
+    if (isDone) void changed();
+  }, [isDone]);
+  if (!batch.data) return batch.error ? <Problem error={batch.error} /> : <Loading lines={2} />;
+  const { total, pending, changed: made, failed } = batch.data;
+  return (
+    <div class="stack-s">
+      <p class="row" id="batch" role="status">
+        <State of={isDone ? 'completed' : 'running'} />
+        <span>
+          {count(total - pending)} of {emailsText(total)} done
+          {failed > 0 && <>, {count(failed)} failed</>}
+        </span>
+      </p>
+      <progress
+        class="progress"
+        aria-labelledby="batch"
+        max={Math.max(1, total)}
+        value={total === 0 ? 1 : made + failed}
+      />
+      {failed > 0 && <Failures account={account} id={id} of={failed} />}
+    </div>
+  );
+}
+
+function Failures({ account, id, of }: { account: string; id: string; of: number }) {
+  const results = useQuery({
+    queryKey: ['batch-failures', id, of],
+    queryFn: () =>
+      take(
+        api.GET('/api/v1/{account_id}/batches/{batch_id}/results', {
+          params: { path: { account_id: account, batch_id: id }, query: { status: 'failed', limit: FAILURES } },
+        }),
+      ),
+  });
+  return (
+    <>
+      <Problem error={results.error} />
+      <ul class="stack-s small">
+        {results.data?.data.map(({ email_id: email, error }) => (
+          <li key={email}>
+            <Link href={`/mailboxes/${account}/emails/${email}`}>
+              <code>{email}</code>
+            </Link>{' '}
+            {error?.detail}
+          </li>
+        ))}
+        {of > FAILURES && <li class="quiet">and {count(of - FAILURES)} others</li>}
+      </ul>
+    </>
+  );
+}
+
+/** One change of many emails. */
+export function BatchPage({ account, id }: { account: string; id: string }) {
+  const mailbox = useAccount(account);
+  const list = useListBefore();
+  return (
+    <Page
+      title="Change of many emails"
+      up={{ href: list ?? `/mailboxes/${account}`, label: mailbox.data?.name ?? 'Mailbox' }}
+    >
+      <section class="card pad" aria-label="Progress">
+        <BatchState account={account} id={id} />
+      </section>
+    </Page>
+  );
+}
