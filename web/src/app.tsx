@@ -4,6 +4,7 @@ import { Link, Route, Switch, useLocation } from 'wouter-preact';
 import { api, BASE, onSignedOut, type Session, take } from './api/client.ts';
 import iconUrl from './icon.svg';
 import { BatchPage } from './mail/batch.tsx';
+import { SearchPage } from './mail/search-page.tsx';
 import { ThreadPage } from './mail/thread-page.tsx';
 import { AppsPage } from './pages/oauth-apps/page.tsx';
 import { AuditPage } from './pages/audit.tsx';
@@ -154,6 +155,9 @@ function Pages() {
       </Route>
       <Route path="/mailboxes/links">
         <LinksPage />
+      </Route>
+      <Route path="/mailboxes/search">
+        <SearchPage />
       </Route>
       <Route path="/mailboxes/apps">
         <AppsPage />

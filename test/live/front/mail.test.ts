@@ -220,3 +220,29 @@ test('says which emails of many could not be changed', async () => {
   await desk.sees('email_00000000000000000000000000');
   await usable('batch', page, '1 failed');
 }, 120_000);
+
+test('searches all mailboxes from the search box, and says which mailbox has it', async () => {
+  const other = await connectUser(live);
+  await other.receive('INBOX', 'A periwinkle order');
+  await owner.receive('INBOX', 'A periwinkle complaint');
+  await desk.open('/deliveries');
+  await desk.click('Find… Ctrl K', 'button');
+  await desk.fill('An id, a Message-ID, a name, or words of an email', 'periwinkle');
+  await desk.page.focus('dialog input');
+  await desk.page.keyboard.press('Enter');
+  await at(/\/mailboxes\/search/);
+  const in_ = (name: string) => name.replaceAll('.', '\\.');
+  await rowsAre(
+    new RegExp(`In the mailbox ${in_(owner.account.name)}.*complaint`),
+    new RegExp(`In the mailbox ${in_(other.account.name)}.*order`),
+  );
+  await desk.choose('Show', 'starred');
+  await desk.sees('No email fits');
+  await desk.choose('Show', '');
+  await rowsAre(/complaint/, /order/);
+  await desk.page.click('.emails li:last-child a');
+  await at(new RegExp(`/mailboxes/${other.account.id}/emails/`));
+  await desk.page.goBack();
+  await rowsAre(/complaint/, /order/);
+  await usable('search', '/mailboxes/search?q=periwinkle', 'complaint');
+}, 180_000);

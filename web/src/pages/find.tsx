@@ -1,6 +1,6 @@
 import { keepPreviousData, useQuery } from '@tanstack/preact-query';
 import { useEffect, useState } from 'preact/hooks';
-import { Link } from 'wouter-preact';
+import { Link, useLocation } from 'wouter-preact';
 import { api, type Schemas, take } from '../api/client.ts';
 import { useDebounced } from '../ui/debounced.ts';
 import { Dialog } from '../ui/dialog.tsx';
@@ -89,6 +89,9 @@ export function Find() {
   );
 }
 
+/** Whether it can be words of an email: neither an id nor a Message-ID. */
+const isText = (text: string) => text !== '' && text.length <= 256 && !/^([a-z]+_[0-9a-z]{26}|<\S+@\S+>)$/.test(text);
+
 /** What a text finds; `isDone`: it was all looked up. */
 function useFound(text: string): { found: Hit[]; isDone: boolean; error: unknown } {
   const q = useDebounced(text);
@@ -99,16 +102,14 @@ function useFound(text: string): { found: Hit[]; isDone: boolean; error: unknown
     enabled: isAsked,
     placeholderData: keepPreviousData,
   });
-  // an id or a Message-ID is no text to search for
-  const isText = isAsked && q.length <= 256 && !/^([a-z]+_[0-9a-z]{26}|<\S+@\S+>)$/.test(q);
   const emails = useQuery({
     queryKey: ['find-emails', q],
     queryFn: () => take(api.GET('/api/v1/emails', { params: { query: { q, limit: EMAILS, meta_only: true } } })),
-    enabled: isText,
+    enabled: isText(q),
     placeholderData: keepPreviousData,
   });
   const named = isAsked ? (hits.data?.data ?? []) : [];
-  const withWords = isText ? (emails.data?.data ?? []).map(hitOf) : [];
+  const withWords = isText(q) ? (emails.data?.data ?? []).map(hitOf) : [];
   const isBusy = hits.isFetching || emails.isFetching;
   return {
     found: [...named, ...withWords],
@@ -128,10 +129,21 @@ const hitOf = ({ id, account_id, subject }: Schemas['Email']): Hit => ({
 
 function FindDialog({ close }: { close: () => void }) {
   const [text, setText] = useState('');
-  const { found, isDone, error } = useFound(text.trim());
+  const [, navigate] = useLocation();
+  const words = text.trim();
+  const { found, isDone, error } = useFound(words);
+  const all = `/mailboxes/search?${new URLSearchParams({ q: words }).toString()}`;
+  const search = (event: Event) => {
+    event.preventDefault();
+    if (words === '') return;
+    close();
+    navigate(all);
+  };
   return (
     <Dialog title="Find" close={close}>
-      <TextField label="An id, a Message-ID, a name, or words of an email" type="search" value={text} set={setText} />
+      <form onSubmit={search}>
+        <TextField label="An id, a Message-ID, a name, or words of an email" type="search" value={text} set={setText} />
+      </form>
       <Problem error={error} />
       <ul class="found" aria-live="polite">
         {found.map((hit) => (
@@ -143,6 +155,11 @@ function FindDialog({ close }: { close: () => void }) {
         ))}
         {isDone && found.length === 0 && !error && <li class="quiet">Nothing found.</li>}
       </ul>
+      {isText(words) && (
+        <Link href={all} onClick={close}>
+          All emails with these words
+        </Link>
+      )}
     </Dialog>
   );
 }

@@ -28,6 +28,9 @@ export function MailboxesPage() {
       intro="Every mailbox that is connected, and how it is doing."
       actions={
         <>
+          <Link href="/mailboxes/search" class="button">
+            Mail of all mailboxes
+          </Link>
           <Link href="/mailboxes/apps" class="button">
             OAuth apps
           </Link>
