@@ -1,9 +1,12 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { Browser } from 'puppeteer-core';
+import type { Import } from '../../../src/contract/runs/import.ts';
 import { waitFor } from '../../helpers/assert/wait.ts';
 import { emailOf } from '../../helpers/fakes/receiver.ts';
+import { startTcpProxy } from '../../helpers/fakes/tcp-proxy.ts';
 import { type Browsing, browse, startBrowser } from '../../helpers/product/browser.ts';
-import { type ConnectedUser, connectUser, joinLive, type Live } from '../../helpers/product/live.ts';
+import { type ConnectedUser, connectLogin, connectUser, joinLive, type Live } from '../../helpers/product/live.ts';
+import { addUser } from '../../helpers/product/mail-user.ts';
 import { newMessageId } from '../../helpers/product/mail-text.ts';
 
 /** The mail of mailboxes in the dashboard, in a real browser. SCREENSHOTS=<folder> leaves pictures of it there. */
@@ -246,3 +249,54 @@ test('searches all mailboxes from the search box, and says which mailbox has it'
   await rowsAre(/complaint/, /order/);
   await usable('search', '/mailboxes/search?q=periwinkle', 'complaint');
 }, 180_000);
+
+test('imports older mail, with its progress, a pause and what is left', async () => {
+  const OLD = 800;
+  const user = await addUser();
+  const proxy = await startTcpProxy(user.imapPort);
+  const keeper = await connectLogin(live, user, {
+    imapPort: proxy.port,
+    before: async (box) => {
+      for (let n = 0; n < OLD; n++)
+        await box.append('INBOX', { subject: `Old ${n}` }, { date: new Date('2025-03-01') });
+    },
+  });
+  const { id } = keeper.account;
+  const imports = async () => (await live.api.get<{ data: Import[] }>(`/accounts/${id}/imports`)).data;
+  await desk.open(`/mailboxes/${id}`);
+  await desk.sees('No mail yet');
+  await desk.click('Import older mail…', 'button');
+  await desk.fill('Since', '2025-01-01');
+  await desk.click('Inbox', 'checkbox');
+  expect(await desk.audit()).toEqual([]);
+  await desk.picture('import-form');
+  await desk.click('Import', 'button');
+  // what is left stays left while the server is away
+  await waitFor(async () => ((await imports())[0]?.imported ?? 0) > 0, { everyMs: 10, timeoutMs: 60_000 });
+  proxy.cut();
+  await desk.sees(`of ${OLD} messages read`);
+  const archive = await live.api.folder(id, 'ARCHIVE');
+  await usable('importing', `/mailboxes/${id}?folder=${archive.id}`, 'Mail is being imported');
+  await desk.open('/mailboxes');
+  await waitFor(
+    async () =>
+      /importing \d+ %/.test((await desk.page.$$eval('td', (cells) => cells.map((cell) => cell.textContent))).join()),
+    { what: 'the badge' },
+  );
+  await desk.picture('importing-badge');
+
+  await desk.open(`/mailboxes/${id}`);
+  await desk.click('Pause the import', 'button');
+  await desk.click('Continue the import', 'button');
+  await desk.click('Pause the import', 'button');
+  await desk.page.waitForSelector('::-p-aria([name="Continue the import"])');
+  const [{ progress } = { progress: null }] = await imports();
+  expect(progress?.messages_left).toBeGreaterThan(0);
+  proxy.restore();
+  await desk.click('Continue the import', 'button');
+  await waitFor(async () => (await imports())[0]?.status === 'completed', { timeoutMs: 180_000 });
+  await desk.sees(`1 of 1 folders, ${OLD} of ${OLD} messages read. ${OLD} new emails.`);
+  await desk.picture('imported');
+  await keeper.box.close();
+  await proxy.close();
+}, 400_000);

@@ -6,6 +6,7 @@ export type Account = Schemas['Account'];
 export type Email = Schemas['Email'];
 export type ThreadSummary = Schemas['ThreadSummary'];
 export type EmailBatch = Schemas['EmailBatch'];
+export type Import = Schemas['Import'];
 export type Folder = Schemas['Folder'];
 export type Endpoint = Schemas['WebhookEndpoint'];
 export type Delivery = Schemas['WebhookConversation'];

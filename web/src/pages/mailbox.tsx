@@ -2,17 +2,18 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/preact-query';
 import { useState } from 'preact/hooks';
 import { Link, useLocation } from 'wouter-preact';
 import { type Account, api, take } from '../api/client.ts';
+import { ImportForm } from '../mail/import-form.tsx';
+import { ImportList } from '../mail/import-list.tsx';
 import { MailboxMail } from '../mail/mailbox-mail.tsx';
 import { useAccount } from '../mail/use-account.ts';
 import { Confirm } from '../ui/dialog.tsx';
-import { count } from '../ui/format.ts';
 import { Loading, Notice, Page, Problem, State, Time } from '../ui/parts.tsx';
 import { runsUrl, useInstallation } from './installation.ts';
 import { REFRESH_MS } from '../mail/list.tsx';
 import { SendTest } from './send-test.tsx';
 
 export function MailboxPage({ id }: { id: string }) {
-  const [dialog, setDialog] = useState<'send' | 'remove'>();
+  const [dialog, setDialog] = useState<'send' | 'import' | 'remove'>();
   const account = useAccount(id, REFRESH_MS);
   const up = { href: '/mailboxes', label: 'Mailboxes' };
   if (!account.data)
@@ -31,6 +32,9 @@ export function MailboxPage({ id }: { id: string }) {
           <button type="button" class="button" onClick={() => setDialog('send')}>
             Send a test mail
           </button>
+          <button type="button" class="button" onClick={() => setDialog('import')}>
+            Import older mail…
+          </button>
           <Link href={`/mailboxes/connect?account=${id}`} class="button">
             Reconnect
           </Link>
@@ -42,8 +46,10 @@ export function MailboxPage({ id }: { id: string }) {
     >
       {account.data.status !== 'running' && <Trouble account={account.data} />}
       <Facts account={account.data} />
+      <ImportList account={account.data} />
       <MailboxMail account={id} />
       {dialog === 'send' && <SendTest account={account.data} close={() => setDialog(undefined)} />}
+      {dialog === 'import' && <ImportForm account={id} close={() => setDialog(undefined)} />}
       {dialog === 'remove' && <Remove account={account.data} close={() => setDialog(undefined)} />}
     </Page>
   );
@@ -111,27 +117,7 @@ function Facts({ account }: { account: Account }) {
           )}
         </dd>
       </dl>
-      {account.initial_sync && <ImportProgress sync={account.initial_sync} />}
     </section>
-  );
-}
-
-function ImportProgress({ sync }: { sync: NonNullable<Account['initial_sync']> }) {
-  const text = {
-    pending: 'The import begins in a moment.',
-    running: `Importing the mail of the last ${sync.days} days: ${count(sync.imported)} so far`,
-    completed: `The mail of the last ${sync.days} days is imported: ${count(sync.imported)} emails.`,
-    failed: `The import failed after ${count(sync.imported)} emails. Connect the mailbox again to repeat it.`,
-  }[sync.status];
-  return (
-    <div class="stack-s">
-      <p class="small" id="import">
-        {text}
-      </p>
-      {(sync.status === 'pending' || sync.status === 'running') && (
-        <progress class="progress" aria-labelledby="import" max={1} />
-      )}
-    </div>
   );
 }
 

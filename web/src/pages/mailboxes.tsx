@@ -1,6 +1,7 @@
 import { keepPreviousData, useQuery } from '@tanstack/preact-query';
 import { Link } from 'wouter-preact';
 import { type Account, api, take } from '../api/client.ts';
+import { ImportBadge } from '../mail/import-list.tsx';
 import { SelectField, TextField } from '../ui/field.tsx';
 import { Empty, Listed, Page, Pager, State, Time } from '../ui/parts.tsx';
 import { given, useOffset, useParam } from '../ui/query.ts';
@@ -104,7 +105,10 @@ function Table({ accounts }: { accounts: Account[] }) {
                 {account.name !== account.user_id && <span class="sub">{account.user_id}</span>}
               </td>
               <td class="first">
-                <State of={account.status} />
+                <span class="row">
+                  <State of={account.status} />
+                  <ImportBadge account={account} />
+                </span>
                 {account.status !== 'running' && <span class="sub">{account.status_detail}</span>}
               </td>
               <td data-label="In sync">

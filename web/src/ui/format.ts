@@ -1,5 +1,6 @@
 const DATE = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
 const EXACT = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
+const DAY = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium' });
 const TIME = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit' });
 const MOMENT = new Intl.DateTimeFormat(undefined, {
   day: 'numeric',
@@ -13,6 +14,7 @@ const RELATIVE = new Intl.RelativeTimeFormat('en', { numeric: 'auto', style: 'sh
 
 export const count = (value: number) => NUMBER.format(value);
 export const dateOf = (iso: string) => DATE.format(new Date(iso));
+export const dayOf = (iso: string) => DAY.format(new Date(iso));
 export const exactDate = (iso: string) => EXACT.format(new Date(iso));
 /** Day and time to the second, without the year. */
 export const momentOf = (iso: string) => MOMENT.format(new Date(iso));
