@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import type { Browser } from 'puppeteer-core';
+import type { Browser, ElementHandle } from 'puppeteer-core';
 import type { Import } from '../../../src/contract/runs/import.ts';
 import { waitFor } from '../../helpers/assert/wait.ts';
 import { emailOf } from '../../helpers/fakes/receiver.ts';
@@ -7,7 +7,7 @@ import { startTcpProxy } from '../../helpers/fakes/tcp-proxy.ts';
 import { type Browsing, browse, startBrowser } from '../../helpers/product/browser.ts';
 import { type ConnectedUser, connectLogin, connectUser, joinLive, type Live } from '../../helpers/product/live.ts';
 import { addUser } from '../../helpers/product/mail-user.ts';
-import { newMessageId } from '../../helpers/product/mail-text.ts';
+import { mailText, newMessageId } from '../../helpers/product/mail-text.ts';
 
 /** The mail of mailboxes in the dashboard, in a real browser. SCREENSHOTS=<folder> leaves pictures of it there. */
 
@@ -300,3 +300,67 @@ test('imports older mail, with its progress, a pause and what is left', async ()
   await keeper.box.close();
   await proxy.close();
 }, 400_000);
+
+test('says how far to trust an email and how to leave its list, and replies and forwards with files', async () => {
+  const me = owner.user.user;
+  const messageId = newMessageId();
+  const fields =
+    'Authentication-Results: mx.test; spf=pass; dkim=none; dmarc=pass header.from=shop.test\r\nReceived: by mx.test\r\n';
+  const offer = mailText({
+    ...{
+      from: 'Shop <offers@shop.test>',
+      to: `${me}, Ben <ben@elsewhere.test>`,
+      subject: 'Offers of the week',
+      messageId,
+    },
+    headers: {
+      'List-Id': '<offers.shop.test>',
+      'List-Unsubscribe': '<https://shop.test/leave>, <mailto:leave@shop.test>',
+    },
+  });
+  await owner.box.append('INBOX', Buffer.concat([Buffer.from(fields), offer]));
+  const call = await owner.event('email.new', (one) => emailOf(one).message_id === messageId);
+  const email = `${mailbox}/emails/${emailOf(call).id}`;
+  await desk.open(email);
+  await desk.sees('It does come from shop.test');
+  await desk.page.click('summary');
+  await desk.sees('the domain of the sender confirms it');
+  const ways = await desk.page.$$eval('a[rel="noopener noreferrer"]', (links) => links.map((link) => link.href));
+  expect(ways).toEqual(expect.arrayContaining(['https://shop.test/leave', 'mailto:leave@shop.test']));
+  await usable('trust', email, 'It does come from');
+
+  await desk.open(email);
+  await desk.click('Reply to all', 'button');
+  const value = (label: string) =>
+    desk.page.$eval(`::-p-aria([name="${label}"][role="textbox"])`, (input) => (input as HTMLInputElement).value);
+  expect([await value('To'), await value('Cc'), await value('Subject')]).toEqual([
+    'Shop <offers@shop.test>',
+    'Ben <ben@elsewhere.test>',
+    'Re: Offers of the week',
+  ]);
+  await desk.click('Cancel', 'button');
+  await desk.click('Reply', 'button');
+  expect(await value('Cc')).toBe('');
+  await desk.fill('To', `Me, myself <${me}>`);
+  await desk.fill('Text', 'Ten of each, please.');
+  const files = await desk.page.waitForSelector('dialog input[type=file]');
+  await (files as ElementHandle<HTMLInputElement>).uploadFile('LICENSE');
+  await desk.sees('in total');
+  expect(await desk.audit()).toEqual([]);
+  await desk.picture('reply');
+  await desk.click('Send', 'button');
+  const reply = emailOf(
+    await owner.event('email.new', (one) => emailOf(one).subject === 'Re: Offers of the week', { timeoutMs: 60_000 }),
+  );
+  expect(reply).toMatchObject({ thread_id: emailOf(call).thread_id, attachments: [{ name: 'LICENSE' }] });
+  expect(reply.body_plain).toContain('Ten of each, please.');
+
+  await desk.open(email);
+  await desk.click('Forward', 'button');
+  await desk.fill('To', me);
+  await desk.click('Send', 'button');
+  const forwarded = await owner.event('email.new', (one) => emailOf(one).subject === 'Fwd: Offers of the week', {
+    timeoutMs: 60_000,
+  });
+  expect(emailOf(forwarded).body_plain).toContain('offers@shop.test');
+}, 180_000);

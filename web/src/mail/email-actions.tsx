@@ -3,12 +3,13 @@ import type { Email } from '../api/client.ts';
 import { Icon } from '../ui/icons.tsx';
 import { Problem } from '../ui/parts.tsx';
 import { toast } from '../ui/toast.tsx';
+import { type Answer, Compose } from './compose.tsx';
 import { LabelsForm, MoveForm } from './change-forms.tsx';
 import { type Change, labelsOf, useChange } from './changes.ts';
 
 /** What can be done with one email; `left`: it was moved to Trash. */
 export function EmailActions({ email, left = () => {} }: { email: Email; left?: () => void }) {
-  const [dialog, setDialog] = useState<'labels' | 'move'>();
+  const [dialog, setDialog] = useState<'labels' | 'move' | Answer>();
   const change = useChange(email);
   const close = () => {
     change.reset();
@@ -26,6 +27,15 @@ export function EmailActions({ email, left = () => {} }: { email: Email; left?: 
   return (
     <div class="stack-s">
       <div class="row">
+        <button type="button" class="button small" onClick={() => setDialog('reply')}>
+          Reply
+        </button>
+        <button type="button" class="button small" onClick={() => setDialog('reply-all')}>
+          Reply to all
+        </button>
+        <button type="button" class="button small" onClick={() => setDialog('forward')}>
+          Forward
+        </button>
         <button
           type="button"
           class="button small"
@@ -64,6 +74,9 @@ export function EmailActions({ email, left = () => {} }: { email: Email; left?: 
         <LabelsForm labels={labelsOf(email)} submit={(body) => make(body, 'Labels changed')} {...form} />
       )}
       {dialog === 'move' && <MoveForm account={email.account_id} submit={(body) => make(body, 'Moved')} {...form} />}
+      {(dialog === 'reply' || dialog === 'reply-all' || dialog === 'forward') && (
+        <Compose email={email} answer={dialog} close={close} />
+      )}
     </div>
   );
 }

@@ -3,6 +3,7 @@ import { useState } from 'preact/hooks';
 import { BASE, type Email } from '../api/client.ts';
 import { bytes, exactDate } from '../ui/format.ts';
 import { addresses } from './list.tsx';
+import { ListFacts, Trust } from './trust.tsx';
 
 /** What an email says, and to whom; its scripts never run. */
 export function Reader({ email, actions }: { email: Email; actions?: ComponentChildren }) {
@@ -27,6 +28,22 @@ export function Reader({ email, actions }: { email: Email; actions?: ComponentCh
           )}
           <dt>Date</dt>
           <dd>{exactDate(email.date)}</dd>
+          {!email.is_echo && (
+            <>
+              <dt>Sender</dt>
+              <dd>
+                <Trust email={email} />
+              </dd>
+            </>
+          )}
+          {email.list && (
+            <>
+              <dt>List</dt>
+              <dd>
+                <ListFacts list={email.list} />
+              </dd>
+            </>
+          )}
           {email.attachments.length > 0 && (
             <>
               <dt>Files</dt>
