@@ -6,7 +6,14 @@ export type Permissions = (typeof PERMISSIONS)[number];
 
 /** Largest number of accounts that one key can be limited to. */
 const MAX_ACCOUNTS = 1_000;
-const permissions = OneOf(PERMISSIONS, { description: '`read`: calls that change anything return 403' });
+export const KeyPermissions = OneOf(PERMISSIONS, { description: '`read`: calls that change anything return 403' });
+
+export const KeyAccounts = Nullable(
+  Type.Array(Type.String(), {
+    description:
+      '`acc_…`: the accounts that this key can see and change; such a key manages no keys, endpoints or replays; null: all',
+  }),
+);
 
 const apiKeyFields = {
   object: Type.Literal('ApiKey'),
@@ -19,13 +26,8 @@ const apiKeyFields = {
     }),
   ),
   role: Type.Literal('service'),
-  permissions,
-  accounts: Nullable(
-    Type.Array(Type.String(), {
-      description:
-        '`acc_…`: the accounts that this key can see and change; such a key manages no keys, endpoints or replays; null: all',
-    }),
-  ),
+  permissions: KeyPermissions,
+  accounts: KeyAccounts,
   issued_at: DateTime(),
   expires_at: Nullable(DateTime('null: never')),
   last_used_at: Nullable(DateTime('null: not used yet')),
@@ -41,7 +43,7 @@ export const CreateApiKey = Type.Object(
   {
     name: Type.String({ minLength: 1, maxLength: 100 }),
     expires_at: Type.Optional(Nullable(DateTime('null or omitted: never'))),
-    permissions: Type.Optional(permissions),
+    permissions: Type.Optional(KeyPermissions),
     accounts: Type.Optional(
       Nullable(
         Type.Array(Type.String(), {

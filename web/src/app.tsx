@@ -1,7 +1,10 @@
 import { useQuery, useQueryClient } from '@tanstack/preact-query';
 import { useEffect } from 'preact/hooks';
-import { Link, Route, Switch, useLocation } from 'wouter-preact';
+import { Link, Route, Switch, useLocation, useSearch } from 'wouter-preact';
 import { api, BASE, onSignedOut, type Session, take } from './api/client.ts';
+import { mayOf, SESSION, useMay } from './access/may.tsx';
+import { ClosedPage, OwnOverviewPage } from './access/own-overview.tsx';
+import { SignIn } from './access/sign-in.tsx';
 import iconUrl from './icon.svg';
 import { BatchPage } from './mail/batch.tsx';
 import { SearchPage } from './mail/search-page.tsx';
@@ -23,13 +26,10 @@ import { ConnectPage } from './pages/connect-mailbox.tsx';
 import { OverviewPage } from './pages/overview.tsx';
 import { ReplayPage } from './pages/deliveries/replay.tsx';
 import { SettingsPage } from './pages/settings.tsx';
-import { SignIn } from './pages/sign-in.tsx';
 import { Icon, type IconName } from './ui/icons.tsx';
 import { Empty, Page, Problem } from './ui/parts.tsx';
 import { ThemeSwitch } from './ui/theme.tsx';
 import { Toasts } from './ui/toast.tsx';
-
-export const SESSION = ['session'];
 
 /** The dashboard, or the sign-in page without a session. */
 export function App() {
@@ -57,20 +57,22 @@ export function App() {
   return <Shell session={session.data} />;
 }
 
-const SECTIONS: { href: string; name: string; icon: IconName }[] = [
+/** `all`: sections of the installation, which a key of some mailboxes does not see */
+const SECTIONS: { href: string; name: string; icon: IconName; all?: true }[] = [
   { href: '/', name: 'Overview', icon: 'overview' },
   { href: '/mailboxes', name: 'Mailboxes', icon: 'mailboxes' },
   { href: '/deliveries', name: 'Deliveries', icon: 'deliveries' },
-  { href: '/endpoints', name: 'Endpoints', icon: 'endpoints' },
+  { href: '/endpoints', name: 'Endpoints', icon: 'endpoints', all: true },
   { href: '/events', name: 'Events', icon: 'events' },
-  { href: '/keys', name: 'Keys', icon: 'keys' },
-  { href: '/audit', name: 'Audit', icon: 'audit' },
-  { href: '/settings', name: 'Settings', icon: 'settings' },
+  { href: '/keys', name: 'Keys', icon: 'keys', all: true },
+  { href: '/audit', name: 'Audit', icon: 'audit', all: true },
+  { href: '/settings', name: 'Settings', icon: 'settings', all: true },
 ];
 
 function Shell({ session }: { session: Session }) {
   const queries = useQueryClient();
   const [location] = useLocation();
+  const { seeAll } = mayOf(session);
   const signOut = async () => {
     await api.DELETE('/api/v1/session');
     queries.clear();
@@ -96,7 +98,7 @@ function Shell({ session }: { session: Session }) {
           </Link>
           <Find />
           <nav class="nav" aria-label="Sections">
-            {SECTIONS.map(({ href, name, icon }) => (
+            {SECTIONS.filter(({ all }) => !all || seeAll).map(({ href, name, icon }) => (
               <Link key={href} href={href} {...(isHere(href) ? { 'aria-current': 'page' } : {})}>
                 <Icon name={icon} />
                 {name}
@@ -141,18 +143,21 @@ function skip(event: Event): void {
   document.getElementById('content')?.focus();
 }
 
+/** Pages of the installation. */
+const OF_ALL = /^\/(endpoints|keys|audit|settings|replays|mailboxes\/(links|apps))(\/|$)/;
+
 function Pages() {
+  const [location] = useLocation();
+  const isReconnect = new URLSearchParams(useSearch()).has('account');
+  const { change, seeAll, manage } = useMay();
+  if (!seeAll && OF_ALL.test(location)) return <ClosedPage />;
   return (
     <Switch>
-      <Route path="/">
-        <OverviewPage />
-      </Route>
+      <Route path="/">{seeAll ? <OverviewPage /> : <OwnOverviewPage />}</Route>
       <Route path="/mailboxes">
         <MailboxesPage />
       </Route>
-      <Route path="/mailboxes/connect">
-        <ConnectPage />
-      </Route>
+      <Route path="/mailboxes/connect">{manage || (change && isReconnect) ? <ConnectPage /> : <ClosedPage />}</Route>
       <Route path="/mailboxes/links">
         <LinksPage />
       </Route>

@@ -1,5 +1,6 @@
 import { ApiError } from '../../contract/errors.ts';
 import { Session } from '../../contract/session.ts';
+import type { Caller } from '../../db/access/api-keys.ts';
 import { createSession, deleteSession, findSession } from '../../db/access/sessions.ts';
 import { sessionToken, setSessionCookie } from '../http/session-cookie.ts';
 import { responses, responsesWith, type Routes } from './route.ts';
@@ -25,17 +26,11 @@ export const sessionRoutes: Routes = (app, { db, pool, settings: { publicUrl } }
       if (request.headers['x-api-key'] === undefined) {
         throw new ApiError('unauthorized', 'authenticate with X-API-KEY to create a session');
       }
-      const { apiKeyId, apiKeyName } = request.caller;
       const before = sessionToken(request, publicUrl);
       if (before !== undefined) await deleteSession(pool, before);
-      const session = await createSession(db, apiKeyId);
+      const session = await createSession(db, request.caller.apiKeyId);
       setSessionCookie(request, reply, { session, publicUrl });
-      return {
-        object: 'Session',
-        api_key_id: apiKeyId,
-        api_key_name: apiKeyName,
-        expires_at: session.expiresAt.toISOString(),
-      };
+      return sessionOf(request.caller, session.expiresAt);
     },
   );
 
@@ -47,20 +42,14 @@ export const sessionRoutes: Routes = (app, { db, pool, settings: { publicUrl } }
         tags: ['API keys'],
         operationId: 'getSession',
         summary: 'Get the session',
-        description: 'Returns the key that the call authenticates with, and when its session expires.',
+        description: 'Returns the key that the call authenticates with, what it may do, and when its session expires.',
         response: responses('The session', Session),
       },
     },
     async (request) => {
-      const { apiKeyId, apiKeyName } = request.caller;
       const token = request.headers['x-api-key'] === undefined ? sessionToken(request, publicUrl) : undefined;
       const session = token === undefined ? undefined : await findSession(pool, token);
-      return {
-        object: 'Session',
-        api_key_id: apiKeyId,
-        api_key_name: apiKeyName,
-        expires_at: session?.expiresAt.toISOString() ?? null,
-      };
+      return sessionOf(request.caller, session?.expiresAt ?? null);
     },
   );
 
@@ -84,3 +73,14 @@ export const sessionRoutes: Routes = (app, { db, pool, settings: { publicUrl } }
     },
   );
 };
+
+function sessionOf({ apiKeyId, apiKeyName, permissions, accountIds }: Caller, expiresAt: Date | null): Session {
+  return {
+    object: 'Session',
+    api_key_id: apiKeyId,
+    api_key_name: apiKeyName,
+    permissions,
+    accounts: accountIds && [...accountIds],
+    expires_at: expiresAt?.toISOString() ?? null,
+  };
+}

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Session } from '../../../src/contract/session.ts';
 import { type ApiUnderTest, apiUnderTest } from '../../helpers/product/api-under-test.ts';
 import { createApiKey, deleteApiKey } from '../../../src/db/access/api-keys.ts';
+import { newId } from '../../../src/new-id.ts';
 import { waitFor } from '../../helpers/assert/wait.ts';
 
 /** Sessions in a browser: the cookie stands for the key. */
@@ -54,6 +55,28 @@ describe('a session', () => {
     const answer = await secure.call('POST', '/session', { headers: { 'x-forwarded-proto': 'https' } });
     expect(String(answer.headers['set-cookie'])).toMatch(/^__Host-email_api_session=[^;]+; Path=\/; .*; Secure/);
     await secure.close();
+  });
+
+  it('says what it may do', async () => {
+    const accountIds = [newId('account')];
+    const { key } = await createApiKey(api.database.db, {
+      name: 'narrow',
+      expiresAt: null,
+      permissions: 'read',
+      accountIds,
+    });
+    const begun = await api.call('POST', '/session', { headers: { 'x-api-key': key } });
+    expect(begun.json()).toMatchObject({ permissions: 'read', accounts: accountIds });
+    const { cookie } = await signIn(key);
+    expect((await withCookie('GET', '/session', cookie)).json()).toMatchObject({
+      permissions: 'read',
+      accounts: accountIds,
+    });
+    const { cookie: unlimited } = await signIn();
+    expect((await withCookie('GET', '/session', unlimited)).json()).toMatchObject({
+      permissions: 'full',
+      accounts: null,
+    });
   });
 
   it('is stored as a digest only', async () => {

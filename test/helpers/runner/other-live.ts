@@ -40,6 +40,7 @@ export const OTHER_LIVE: readonly string[] = [
   'live/failures/oauth-kills',
   'live/failures/outage',
   'live/imports',
+  'live/front/limited-session',
   'live/front/lost-key',
   'live/front/find',
   'live/front/operator',

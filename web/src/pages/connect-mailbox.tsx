@@ -1,6 +1,7 @@
 import { useQuery, useQueryClient } from '@tanstack/preact-query';
 import { useState } from 'preact/hooks';
 import { Link, useLocation } from 'wouter-preact';
+import { Allowed } from '../access/may.tsx';
 import { api, take } from '../api/client.ts';
 import { ConnectForm, type Credentials } from '../connect/form.tsx';
 import { Copyable, Loading, Page, Problem, State } from '../ui/parts.tsx';
@@ -109,7 +110,9 @@ function Again({ id }: { id: string }) {
             </>
           )}
         </section>
-        <LinkCard account={id} />
+        <Allowed to="manage">
+          <LinkCard account={id} />
+        </Allowed>
       </div>
     </Page>
   );

@@ -1,6 +1,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/preact-query';
 import { useState } from 'preact/hooks';
 import { Link, useLocation } from 'wouter-preact';
+import { Allowed } from '../access/may.tsx';
 import { api, type Endpoint, take } from '../api/client.ts';
 import { Copied } from '../ui/copy.tsx';
 import { Confirm, Dialog } from '../ui/dialog.tsx';
@@ -38,7 +39,7 @@ export function EndpointPage({ id }: { id: string }) {
       intro={data.description ? data.url : undefined}
       up={up}
       actions={
-        <>
+        <Allowed to="manage">
           <button type="button" class="button main-action" onClick={() => setAsked('test')}>
             Send a test event
           </button>
@@ -52,7 +53,7 @@ export function EndpointPage({ id }: { id: string }) {
           <button type="button" class="button danger" onClick={() => setAsked('remove')}>
             Delete
           </button>
-        </>
+        </Allowed>
       }
     >
       <Trouble endpoint={data} />
@@ -116,16 +117,18 @@ function Facts({ endpoint }: { endpoint: Endpoint }) {
         <dd>{endpoint.account_ids.length === 0 ? 'all' : endpoint.account_ids.join(', ')}</dd>
         <dt>Headers</dt>
         <dd>{endpoint.headers.map(({ name }) => name).join(', ') || 'none of your own'}</dd>
-        <dt>Secret</dt>
-        <dd>
-          {shown ? (
-            <Copyable value={endpoint.secret} label="Secret" />
-          ) : (
-            <button type="button" class="button small" onClick={() => setShown(true)}>
-              Show it
-            </button>
-          )}
-        </dd>
+        <Allowed to="manage">
+          <dt>Secret</dt>
+          <dd>
+            {shown ? (
+              <Copyable value={endpoint.secret} label="Secret" />
+            ) : (
+              <button type="button" class="button small" onClick={() => setShown(true)}>
+                Show it
+              </button>
+            )}
+          </dd>
+        </Allowed>
         <dt>Id</dt>
         <dd>
           <Copied value={endpoint.id} label="Endpoint id" />

@@ -1,6 +1,7 @@
 import { useMutation, useQueryClient } from '@tanstack/preact-query';
 import { useState } from 'preact/hooks';
 import { Link, useLocation } from 'wouter-preact';
+import { Allowed } from '../access/may.tsx';
 import { api, type Endpoint, take } from '../api/client.ts';
 import { Empty, Listed, Page, State, Time } from '../ui/parts.tsx';
 import { useEndpoints } from './deliveries/page.tsx';
@@ -11,9 +12,11 @@ export function EndpointsPage() {
   const endpoints = useEndpoints();
   const [creating, setCreating] = useState(false);
   const create = (
-    <button type="button" class="button main-action" onClick={() => setCreating(true)}>
-      Create an endpoint
-    </button>
+    <Allowed to="manage">
+      <button type="button" class="button main-action" onClick={() => setCreating(true)}>
+        Create an endpoint
+      </button>
+    </Allowed>
   );
   return (
     <Page title="Endpoints" intro="Where events are delivered to." actions={create}>

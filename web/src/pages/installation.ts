@@ -1,9 +1,12 @@
 import { useQuery } from '@tanstack/preact-query';
+import { useMay } from '../access/may.tsx';
 import { api, type Schemas, take } from '../api/client.ts';
 
 /** The effective settings. */
 export function useInstallation() {
+  const { seeAll } = useMay();
   return useQuery({
+    enabled: seeAll,
     queryKey: ['settings'],
     queryFn: () => take(api.GET('/api/v1/settings')),
     staleTime: Number.POSITIVE_INFINITY,

@@ -1,6 +1,7 @@
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/preact-query';
 import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
+import { Allowed, SESSION } from '../access/may.tsx';
 import { api, type ApiKey, type Session, take } from '../api/client.ts';
 import { Confirm, Dialog } from '../ui/dialog.tsx';
 import { Badge, Empty, Listed, Notice, Page, Pager, Time } from '../ui/parts.tsx';
@@ -27,9 +28,11 @@ export function KeysPage() {
       title="Keys"
       intro="Who may call the API, and what each of them may do."
       actions={
-        <button type="button" class="button main-action" onClick={() => setDialog({ kind: 'create' })}>
-          Create a key
-        </button>
+        <Allowed to="manage">
+          <button type="button" class="button main-action" onClick={() => setDialog({ kind: 'create' })}>
+            Create a key
+          </button>
+        </Allowed>
       }
     >
       {creator !== '' && (
@@ -138,9 +141,11 @@ function Row({ apiKey, creator, revoke, showMailboxes }: { apiKey: ApiKey; creat
         )}
       </td>
       <td>
-        <button type="button" class="button small danger" onClick={() => revoke(apiKey)}>
-          Revoke<span class="visually-hidden"> {name}</span>
-        </button>
+        <Allowed to="manage">
+          <button type="button" class="button small danger" onClick={() => revoke(apiKey)}>
+            Revoke<span class="visually-hidden"> {name}</span>
+          </button>
+        </Allowed>
       </td>
     </tr>
   );
@@ -180,7 +185,7 @@ function MailboxName({ id }: { id: string }) {
 
 function Revoke({ apiKey, close }: { apiKey: ApiKey; close: () => void }) {
   const queries = useQueryClient();
-  const isOwn = queries.getQueryData<Session>(['session'])?.api_key_id === apiKey.id;
+  const isOwn = queries.getQueryData<Session>(SESSION)?.api_key_id === apiKey.id;
   const revoke = useMutation({
     mutationFn: () => take(api.DELETE('/api/v1/api-keys/{id}', { params: { path: { id: apiKey.id } } })),
     onSuccess: async () => {

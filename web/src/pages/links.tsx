@@ -1,6 +1,7 @@
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/preact-query';
 import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
+import { Allowed } from '../access/may.tsx';
 import { api, type AuthLink, take } from '../api/client.ts';
 import { Confirm, DialogForm, ShowOnce } from '../ui/dialog.tsx';
 import { SelectField, TextField } from '../ui/field.tsx';
@@ -25,9 +26,11 @@ export function LinksPage() {
     refetchInterval: 5_000,
   });
   const create = (
-    <button type="button" class="button main-action" onClick={() => setDialog({ kind: 'create' })}>
-      Create a link
-    </button>
+    <Allowed to="manage">
+      <button type="button" class="button main-action" onClick={() => setDialog({ kind: 'create' })}>
+        Create a link
+      </button>
+    </Allowed>
   );
   return (
     <Page
@@ -123,9 +126,11 @@ function Table({ links, revoke }: { links: AuthLink[]; revoke: (link: AuthLink) 
               </td>
               <td>
                 {link.status === 'open' && (
-                  <button type="button" class="button small danger" onClick={() => revoke(link)}>
-                    Revoke<span class="visually-hidden"> {link.name ?? link.id}</span>
-                  </button>
+                  <Allowed to="manage">
+                    <button type="button" class="button small danger" onClick={() => revoke(link)}>
+                      Revoke<span class="visually-hidden"> {link.name ?? link.id}</span>
+                    </button>
+                  </Allowed>
                 )}
               </td>
             </tr>

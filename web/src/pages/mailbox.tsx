@@ -1,6 +1,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/preact-query';
 import { useState } from 'preact/hooks';
 import { Link, useLocation } from 'wouter-preact';
+import { Allowed } from '../access/may.tsx';
 import { type Account, api, take } from '../api/client.ts';
 import { ImportForm } from '../mail/import-form.tsx';
 import { ImportList } from '../mail/import-list.tsx';
@@ -28,7 +29,7 @@ export function MailboxPage({ id }: { id: string }) {
       intro={account.data.name === account.data.user_id ? undefined : account.data.user_id}
       up={up}
       actions={
-        <>
+        <Allowed to="change">
           <button type="button" class="button" onClick={() => setDialog('send')}>
             Send a test mail
           </button>
@@ -41,7 +42,7 @@ export function MailboxPage({ id }: { id: string }) {
           <button type="button" class="button danger" onClick={() => setDialog('remove')}>
             Remove
           </button>
-        </>
+        </Allowed>
       }
     >
       {account.data.status !== 'running' && <Trouble account={account.data} />}
@@ -64,7 +65,9 @@ function Trouble({ account }: { account: Account }) {
     >
       {account.status_detail || 'The server gave no reason.'}{' '}
       {isRefused ? (
-        <Link href={`/mailboxes/connect?account=${account.id}`}>Connect it again with the right password</Link>
+        <Allowed to="change">
+          <Link href={`/mailboxes/connect?account=${account.id}`}>Connect it again with the right password</Link>
+        </Allowed>
       ) : (
         'It is retried automatically.'
       )}
@@ -109,7 +112,9 @@ function Facts({ account }: { account: Account }) {
         <dd class="row">
           <Link href={`/deliveries?account=${account.id}`}>Deliveries</Link>
           <Link href={`/events?account=${account.id}`}>Live events</Link>
-          <Link href={`/audit?object=${account.id}`}>Audit</Link>
+          <Allowed to="seeAll">
+            <Link href={`/audit?object=${account.id}`}>Audit</Link>
+          </Allowed>
           {runs && (
             <a href={runs} target="_blank" rel="noopener noreferrer">
               Workflows in Temporal

@@ -1,5 +1,6 @@
 import { keepPreviousData, useQuery } from '@tanstack/preact-query';
 import { Link } from 'wouter-preact';
+import { Allowed } from '../access/may.tsx';
 import { type Account, api, take } from '../api/client.ts';
 import { ImportBadge } from '../mail/import-list.tsx';
 import { SelectField, TextField } from '../ui/field.tsx';
@@ -32,15 +33,19 @@ export function MailboxesPage() {
           <Link href="/mailboxes/search" class="button">
             Mail of all mailboxes
           </Link>
-          <Link href="/mailboxes/apps" class="button">
-            OAuth apps
-          </Link>
-          <Link href="/mailboxes/links" class="button">
-            Connect links
-          </Link>
-          <Link href="/mailboxes/connect" class="button main-action">
-            Connect a mailbox
-          </Link>
+          <Allowed to="seeAll">
+            <Link href="/mailboxes/apps" class="button">
+              OAuth apps
+            </Link>
+            <Link href="/mailboxes/links" class="button">
+              Connect links
+            </Link>
+          </Allowed>
+          <Allowed to="manage">
+            <Link href="/mailboxes/connect" class="button main-action">
+              Connect a mailbox
+            </Link>
+          </Allowed>
         </>
       }
     >
@@ -63,9 +68,11 @@ export function MailboxesPage() {
               <Empty
                 title="No mailbox is connected yet"
                 action={
-                  <Link href="/mailboxes/connect" class="button main-action">
-                    Connect a mailbox
-                  </Link>
+                  <Allowed to="manage">
+                    <Link href="/mailboxes/connect" class="button main-action">
+                      Connect a mailbox
+                    </Link>
+                  </Allowed>
                 }
               >
                 Connect one with its address and password. Its mail arrives here, and every change goes to your

@@ -2,6 +2,7 @@ import { keepPreviousData, useQuery, useQueryClient } from '@tanstack/preact-que
 import type { ComponentChildren } from 'preact';
 import { useRef } from 'preact/hooks';
 import { Link } from 'wouter-preact';
+import { Allowed } from '../access/may.tsx';
 import { api, type Overview, take } from '../api/client.ts';
 import { useEvents } from '../ui/events.ts';
 import { count } from '../ui/format.ts';
@@ -225,9 +226,11 @@ function Problems({ overview }: { overview: Overview }) {
         <Empty
           title="Nothing is connected yet"
           action={
-            <Link href="/mailboxes/connect" class="button main-action">
-              Connect a mailbox
-            </Link>
+            <Allowed to="manage">
+              <Link href="/mailboxes/connect" class="button main-action">
+                Connect a mailbox
+              </Link>
+            </Allowed>
           }
         >
           Connect the first mailbox: its mail is here within seconds.

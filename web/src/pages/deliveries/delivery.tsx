@@ -1,5 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/preact-query';
 import { Link } from 'wouter-preact';
+import { Allowed, useMay } from '../../access/may.tsx';
 import { api, type DeliveryDetail, take } from '../../api/client.ts';
 import { Copied, JsonText } from '../../ui/copy.tsx';
 import { exactDate } from '../../ui/format.ts';
@@ -37,9 +38,11 @@ export function DeliveryPage({ id }: { id: string }) {
       intro={`To ${data.endpoint_name ?? data.endpoint_url}`}
       up={up}
       actions={
-        <button type="button" class="button main-action" disabled={retry.isPending} onClick={() => retry.mutate()}>
-          Retry now
-        </button>
+        <Allowed to="change">
+          <button type="button" class="button main-action" disabled={retry.isPending} onClick={() => retry.mutate()}>
+            Retry now
+          </button>
+        </Allowed>
       }
     >
       <Problem error={retry.error} />
@@ -59,6 +62,7 @@ export function DeliveryPage({ id }: { id: string }) {
 
 function Facts({ delivery }: { delivery: DeliveryDetail }) {
   const installation = useInstallation();
+  const { seeAll } = useMay();
   const run = delivery.workflow_id ? workflowUrl(installation.data, delivery.workflow_id) : undefined;
   return (
     <section class="card pad" aria-label="State">
@@ -74,7 +78,11 @@ function Facts({ delivery }: { delivery: DeliveryDetail }) {
         </dd>
         <dt>Endpoint</dt>
         <dd>
-          <Link href={`/endpoints/${delivery.endpoint_id}`}>{delivery.endpoint_name ?? delivery.endpoint_url}</Link>
+          {seeAll ? (
+            <Link href={`/endpoints/${delivery.endpoint_id}`}>{delivery.endpoint_name ?? delivery.endpoint_url}</Link>
+          ) : (
+            <code>{delivery.endpoint_id}</code>
+          )}
           {delivery.endpoint_name !== null && <Copied value={delivery.endpoint_url} label="URL" />}
         </dd>
         <dt>Mailbox</dt>

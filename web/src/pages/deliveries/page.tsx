@@ -1,6 +1,7 @@
 import { keepPreviousData, useMutation, useQuery } from '@tanstack/preact-query';
 import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
+import { Allowed, useMay } from '../../access/may.tsx';
 import { api, type Delivery, take } from '../../api/client.ts';
 import { Empty, Listed, Page, Pager, State, Time } from '../../ui/parts.tsx';
 import { useOffset } from '../../ui/query.ts';
@@ -10,8 +11,11 @@ import { Filters, useFilters } from './filters.tsx';
 import { ReplayDialog } from './replay-dialog.tsx';
 
 const SIZE = 50;
+
 export function useEndpoints() {
+  const { seeAll } = useMay();
   return useQuery({
+    enabled: seeAll,
     queryKey: ['endpoints'],
     queryFn: () => take(api.GET('/api/v1/webhooks/endpoints', { params: { query: { limit: 250 } } })),
     refetchInterval: 5_000,
@@ -40,9 +44,11 @@ export function DeliveriesPage() {
       actions={
         <>
           <RetryChosen deliveries={picked} done={() => setChosen(new Set())} />
-          <button type="button" class="button" onClick={() => setReplaying(true)}>
-            Replay…
-          </button>
+          <Allowed to="manage">
+            <button type="button" class="button" onClick={() => setReplaying(true)}>
+              Replay…
+            </button>
+          </Allowed>
         </>
       }
     >
@@ -66,9 +72,11 @@ function Nothing({ filtered }: { filtered: boolean }) {
     <Empty
       title="Nothing was delivered yet"
       action={
-        <Link href="/endpoints" class="button">
-          To the endpoints
-        </Link>
+        <Allowed to="seeAll">
+          <Link href="/endpoints" class="button">
+            To the endpoints
+          </Link>
+        </Allowed>
       }
     >
       Create an endpoint, and send it a test event. Every call to it is listed here.
@@ -96,14 +104,16 @@ function Table({
       <table>
         <thead>
           <tr>
-            <th scope="col">
-              <input
-                type="checkbox"
-                aria-label="All on this page"
-                checked={all}
-                onChange={() => choose(all ? new Set() : new Set(rows.map(({ id }) => id)))}
-              />
-            </th>
+            <Allowed to="change">
+              <th scope="col">
+                <input
+                  type="checkbox"
+                  aria-label="All on this page"
+                  checked={all}
+                  onChange={() => choose(all ? new Set() : new Set(rows.map(({ id }) => id)))}
+                />
+              </th>
+            </Allowed>
             <th scope="col">State</th>
             <th scope="col">Event</th>
             <th scope="col">Mailbox</th>
@@ -118,14 +128,16 @@ function Table({
         <tbody>
           {rows.map((row) => (
             <tr key={row.id}>
-              <td>
-                <input
-                  type="checkbox"
-                  aria-label={`Choose ${row.id}`}
-                  checked={chosen.has(row.id)}
-                  onChange={() => toggle(row.id)}
-                />
-              </td>
+              <Allowed to="change">
+                <td>
+                  <input
+                    type="checkbox"
+                    aria-label={`Choose ${row.id}`}
+                    checked={chosen.has(row.id)}
+                    onChange={() => toggle(row.id)}
+                  />
+                </td>
+              </Allowed>
               <td class="first">
                 <State of={row.status} />
                 {row.waiting_for && (

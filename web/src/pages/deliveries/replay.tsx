@@ -1,5 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/preact-query';
 import { Link } from 'wouter-preact';
+import { Allowed } from '../../access/may.tsx';
 import { api, take } from '../../api/client.ts';
 import { count } from '../../ui/format.ts';
 import { Loading, Page, Problem, State, Time } from '../../ui/parts.tsx';
@@ -33,9 +34,11 @@ export function ReplayPage({ id }: { id: string }) {
       up={up}
       actions={
         data.status === 'running' && (
-          <button type="button" class="button danger" disabled={cancel.isPending} onClick={() => cancel.mutate()}>
-            Cancel it
-          </button>
+          <Allowed to="manage">
+            <button type="button" class="button danger" disabled={cancel.isPending} onClick={() => cancel.mutate()}>
+              Cancel it
+            </button>
+          </Allowed>
         )
       }
     >

@@ -1,5 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/preact-query';
 import { useState } from 'preact/hooks';
+import { Allowed, useMay } from '../../access/may.tsx';
 import { api, type OAuthApp, type Schemas, take } from '../../api/client.ts';
 import { Confirm, Dialog } from '../../ui/dialog.tsx';
 import { Copyable, Empty, Listed, Notice, Page, Pager, Problem, State, Time } from '../../ui/parts.tsx';
@@ -23,9 +24,11 @@ export function AppsPage() {
   });
   const close = () => setDialog(undefined);
   const create = (
-    <button type="button" class="button main-action" onClick={() => setDialog({ kind: 'create' })}>
-      Create an app
-    </button>
+    <Allowed to="manage">
+      <button type="button" class="button main-action" onClick={() => setDialog({ kind: 'create' })}>
+        Create an app
+      </button>
+    </Allowed>
   );
   return (
     <Page
@@ -64,6 +67,7 @@ const ACTIONS = [
 ] as const;
 
 function Table({ apps, show }: { apps: OAuthApp[]; show: (kind: (typeof ACTIONS)[number][0], app: OAuthApp) => void }) {
+  const may = useMay();
   return (
     <div class="table-wrap cards" tabIndex={0} role="group" aria-label="Table">
       <table>
@@ -102,7 +106,7 @@ function Table({ apps, show }: { apps: OAuthApp[]; show: (kind: (typeof ACTIONS)
               </td>
               <td>
                 <div class="row">
-                  {ACTIONS.map(([kind, label]) => (
+                  {(may.manage ? ACTIONS : ACTIONS.slice(0, 1)).map(([kind, label]) => (
                     <button
                       key={kind}
                       type="button"

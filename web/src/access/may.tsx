@@ -1,0 +1,35 @@
+import { useQueryClient } from '@tanstack/preact-query';
+import type { ComponentChildren } from 'preact';
+import type { Session } from '../api/client.ts';
+
+/** Key of the query for the session. */
+export const SESSION = ['session'];
+
+/** What a session may do; the API decides, the dashboard hides the rest. */
+export interface May {
+  /** change the mailboxes that it sees, and their mail */
+  change: boolean;
+  /** see what belongs to the installation: endpoints, keys, the audit log, settings */
+  seeAll: boolean;
+  /** change that, and connect mailboxes */
+  manage: boolean;
+}
+
+export function mayOf({ permissions, accounts }: Pick<Session, 'permissions' | 'accounts'>): May {
+  const change = permissions !== 'read';
+  const seeAll = accounts === null;
+  return { change, seeAll, manage: change && seeAll };
+}
+
+const NOTHING: May = { change: false, seeAll: false, manage: false };
+
+/** What the session of this browser may do. */
+export function useMay(): May {
+  const session = useQueryClient().getQueryData<Session | null>(SESSION);
+  return session ? mayOf(session) : NOTHING;
+}
+
+/** Shows its content to sessions that may do `to`. */
+export function Allowed({ to, children }: { to: keyof May; children: ComponentChildren }) {
+  return useMay()[to] ? <>{children}</> : null;
+}
