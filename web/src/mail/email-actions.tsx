@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks';
+import { useMay } from '../access/may.tsx';
 import type { Email } from '../api/client.ts';
 import { Icon } from '../ui/icons.tsx';
 import { Problem } from '../ui/parts.tsx';
@@ -104,6 +105,7 @@ export function StarButton({ email }: { email: Email }) {
       class="star-button"
       aria-label={`Star ${email.subject || '(no subject)'}`}
       aria-pressed={isStarred}
+      disabled={!useMay().change}
       onClick={() =>
         change.mutate(
           { is_starred: !isStarred },

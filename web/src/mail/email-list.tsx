@@ -1,4 +1,5 @@
 import { keepPreviousData, useInfiniteQuery } from '@tanstack/preact-query';
+import { Allowed } from '../access/may.tsx';
 import { api, type Email, take } from '../api/client.ts';
 import { useEffect, useState } from 'preact/hooks';
 import { Time } from '../ui/parts.tsx';
@@ -45,7 +46,9 @@ export function EmailList({ account, folder, filter }: { account: string; folder
     <PagedList list={list} empty={<EmptyMail account={account} filtered={Object.keys(filter).length > 0} />}>
       {(emails) => (
         <>
-          <SelectionBar {...{ account, folder, filter, emails, ticks, setTicks }} hasMore={list.hasNextPage} />
+          <Allowed to="change">
+            <SelectionBar {...{ account, folder, filter, emails, ticks, setTicks }} hasMore={list.hasNextPage} />
+          </Allowed>
           <ul class="emails">
             {emails.map((email) => (
               <EmailItem
@@ -65,12 +68,14 @@ export function EmailList({ account, folder, filter }: { account: string; folder
 function EmailItem({ email, isTicked, tick }: { email: Email; isTicked: boolean; tick: () => void }) {
   return (
     <li>
-      <input
-        type="checkbox"
-        checked={isTicked}
-        onChange={tick}
-        aria-label={`Choose ${email.subject || '(no subject)'}`}
-      />
+      <Allowed to="change">
+        <input
+          type="checkbox"
+          checked={isTicked}
+          onChange={tick}
+          aria-label={`Choose ${email.subject || '(no subject)'}`}
+        />
+      </Allowed>
       <StarButton email={email} />
       <MailLink href={`/mailboxes/${email.account_id}/emails/${email.id}`} unread={email.is_unread}>
         <span class="who">{personName(email.from_attendee)}</span>

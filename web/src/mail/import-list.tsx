@@ -1,5 +1,6 @@
 import { useMutation, useQueryClient } from '@tanstack/preact-query';
 import { useId } from 'preact/hooks';
+import { Allowed } from '../access/may.tsx';
 import { type Account, api, type Import, take } from '../api/client.ts';
 import { count, dayOf } from '../ui/format.ts';
 import { Problem, State, Time } from '../ui/parts.tsx';
@@ -101,7 +102,9 @@ function Run({ run }: { run: Import }) {
           )}
         </p>
       )}
-      <Buttons run={run} />
+      <Allowed to="change">
+        <Buttons run={run} />
+      </Allowed>
     </div>
   );
 }

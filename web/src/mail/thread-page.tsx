@@ -1,6 +1,7 @@
 import { useInfiniteQuery, useQuery } from '@tanstack/preact-query';
 import { useId, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
+import { Allowed } from '../access/may.tsx';
 import { api, type Email, take } from '../api/client.ts';
 import { count } from '../ui/format.ts';
 import { Loading, Page, Problem, Time } from '../ui/parts.tsx';
@@ -106,7 +107,16 @@ function Whole({ email: { account_id: account, id } }: { email: Email }) {
     <>
       {email.isPending && <Loading />}
       <Problem error={email.error} />
-      {email.data && <Reader email={email.data} actions={<EmailActions email={email.data} />} />}
+      {email.data && (
+        <Reader
+          email={email.data}
+          actions={
+            <Allowed to="change">
+              <EmailActions email={email.data} />
+            </Allowed>
+          }
+        />
+      )}
       <p class="card-body small">
         <Link href={`/mailboxes/${account}/emails/${id}`}>What happened to it</Link>
       </p>

@@ -1,5 +1,6 @@
 import { useQuery } from '@tanstack/preact-query';
 import { Link, useLocation } from 'wouter-preact';
+import { Allowed } from '../access/may.tsx';
 import { api, type HistoryEntry, take } from '../api/client.ts';
 import { exactDate } from '../ui/format.ts';
 import { EmailActions } from '../mail/email-actions.tsx';
@@ -28,7 +29,14 @@ export function EmailPage({ account, id }: { account: string; id: string }) {
   return (
     <Page title={email.data.subject || '(no subject)'} up={up}>
       <article class="card" aria-label="Email">
-        <Reader email={email.data} actions={<EmailActions email={email.data} left={() => navigate(up.href)} />} />
+        <Reader
+          email={email.data}
+          actions={
+            <Allowed to="change">
+              <EmailActions email={email.data} left={() => navigate(up.href)} />
+            </Allowed>
+          }
+        />
       </article>
       <History account={account} id={id} />
     </Page>
