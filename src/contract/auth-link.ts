@@ -123,6 +123,39 @@ export const MailServer = Type.Object({
 export const PASSWORD_LOGINS = ['password', 'app_password', 'none'] as const;
 export type PasswordLogin = (typeof PASSWORD_LOGINS)[number];
 
+/** Providers whose logins need more than the password of the account, or have no passwords. */
+const PROVIDER_CODES = [
+  ...(['gmail', 'icloud', 'yahoo', 'aol', 'fastmail', 'zoho', 'yandex', 'mailru', 'tonline', 'att', 'qq'] as const),
+  ...(['netease', 'gmx', 'gmx_com', 'webde', 'mailcom', 'naver', 'wp', 'o2', 'microsoft', 'proton', 'tuta'] as const),
+];
+export type ProviderCode = (typeof PROVIDER_CODES)[number];
+
+const loginHelp = {
+  hint: Nullable(
+    Type.String({ description: 'what the provider requires to log in; null: nothing in particular is known' }),
+  ),
+  help_url: Nullable(Type.String({ description: "the provider's help page; null: none is known" })),
+  password_login: OneOf(PASSWORD_LOGINS, {
+    description:
+      '`password`: nothing else is known; `app_password`: a password made for one program; `none`: no password connects ' +
+      'the mailbox, and `hint` says why',
+  }),
+  // no enum: a client must accept providers that a later version knows
+  provider: Nullable(
+    Type.Unsafe<ProviderCode>(
+      Type.String({
+        description:
+          'the provider that `hint` is about, for texts in your own language; null: none. So far ' +
+          `${PROVIDER_CODES.map((code) => `\`${code}\``).join(', ')}; more may follow`,
+      }),
+    ),
+  ),
+};
+
+/** What a login at a provider takes. */
+const LoginHelp = Type.Object(loginHelp);
+export type LoginHelp = Type.Static<typeof LoginHelp>;
+
 /** The servers that a connect would use for an address. */
 export const MailServers = Type.Object(
   {
@@ -130,15 +163,7 @@ export const MailServers = Type.Object(
     address: Type.String(),
     imap: Nullable(MailServer, 'null: not found'),
     smtp: Nullable(MailServer, 'null: not found'),
-    hint: Nullable(
-      Type.String({ description: 'what the provider requires to log in; null: nothing in particular is known' }),
-    ),
-    help_url: Nullable(Type.String({ description: "the provider's help page; null: none is known" })),
-    password_login: OneOf(PASSWORD_LOGINS, {
-      description:
-        '`password`: nothing else is known; `app_password`: a password made for one program; `none`: no password connects ' +
-        'the mailbox, and `hint` says why',
-    }),
+    ...loginHelp,
   },
   { $id: 'MailServers' },
 );

@@ -4,6 +4,7 @@ import type { Encryption } from '../contract/account.ts';
 import type { Outbound } from '../security/outbound.ts';
 import { type Autoconfig, fetchDocument, parseAutoconfig } from './autoconfig.ts';
 import {
+  type Closed,
   closedDomain,
   closedExchanger,
   providerOfDomain,
@@ -13,7 +14,7 @@ import {
 
 /** The servers that were found; `closed`: why the provider has none. */
 export interface Discovered extends Autoconfig {
-  closed?: string;
+  closed?: Closed;
 }
 
 /** The sources of discovery; each lookup ends in bounded time and never throws. */

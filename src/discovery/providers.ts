@@ -1,5 +1,5 @@
 import type { ServerSettings } from '../contract/account.ts';
-import type { PasswordLogin } from '../contract/auth-link.ts';
+import type { LoginHelp, ProviderCode } from '../contract/auth-link.ts';
 
 /** A server that discovery found. `user` is the login name, where it is not the address. */
 export interface ServerAddress extends Omit<ServerSettings, 'user'> {
@@ -10,11 +10,14 @@ export interface ServerAddress extends Omit<ServerSettings, 'user'> {
 export interface Provider {
   imap: ServerAddress;
   smtp: ServerAddress;
+  /** what a program shows steps for; most providers need none */
+  code?: ProviderCode;
   /** helps a user whose login was refused */
   hint?: string;
 }
 
 const APP_PASSWORD = 'this provider takes an app password, not the password of the account';
+const IMAP_FIRST = 'IMAP must first be switched on in the settings of the mailbox, on the web pages of the provider';
 const NO_PASSWORDS =
   'Microsoft no longer accepts passwords for Outlook.com, Hotmail and most Microsoft 365 mailboxes: they need a sign-in at ' +
   'Microsoft (OAuth 2.0)';
@@ -33,15 +36,18 @@ const submission = (imap: string, smtp: string, hint?: string): Provider => ({
   smtp: starttls(smtp),
 });
 
-const GMAIL = both('imap.gmail.com', 'smtp.gmail.com', APP_PASSWORD);
-const ICLOUD = submission('imap.mail.me.com', 'smtp.mail.me.com', APP_PASSWORD);
-const YAHOO = both('imap.mail.yahoo.com', 'smtp.mail.yahoo.com', APP_PASSWORD);
-const AOL = both('imap.aol.com', 'smtp.aol.com', APP_PASSWORD);
-const FASTMAIL = both('imap.fastmail.com', 'smtp.fastmail.com', APP_PASSWORD);
-const OUTLOOK = submission('outlook.office365.com', 'smtp-mail.outlook.com', NO_PASSWORDS);
-const MICROSOFT_365 = submission('outlook.office365.com', 'smtp.office365.com', NO_PASSWORDS);
-const YANDEX = both('imap.yandex.com', 'smtp.yandex.com', APP_PASSWORD);
-const MAIL_RU = both('imap.mail.ru', 'smtp.mail.ru', APP_PASSWORD);
+/** A provider with a code. */
+const coded = (code: ProviderCode, provider: Provider): Provider => ({ ...provider, code });
+
+const GMAIL = coded('gmail', both('imap.gmail.com', 'smtp.gmail.com', APP_PASSWORD));
+const ICLOUD = coded('icloud', submission('imap.mail.me.com', 'smtp.mail.me.com', APP_PASSWORD));
+const YAHOO = coded('yahoo', both('imap.mail.yahoo.com', 'smtp.mail.yahoo.com', APP_PASSWORD));
+const AOL = coded('aol', both('imap.aol.com', 'smtp.aol.com', APP_PASSWORD));
+const FASTMAIL = coded('fastmail', both('imap.fastmail.com', 'smtp.fastmail.com', APP_PASSWORD));
+const OUTLOOK = coded('microsoft', submission('outlook.office365.com', 'smtp-mail.outlook.com', NO_PASSWORDS));
+const MICROSOFT_365 = coded('microsoft', submission('outlook.office365.com', 'smtp.office365.com', NO_PASSWORDS));
+const YANDEX = coded('yandex', both('imap.yandex.com', 'smtp.yandex.com', APP_PASSWORD));
+const MAIL_RU = coded('mailru', both('imap.mail.ru', 'smtp.mail.ru', APP_PASSWORD));
 
 /** Domains of addresses, each list separated by blanks. Sources: the providers' own help pages and Thunderbird's ISPDB. */
 const BY_DOMAIN: [domains: string, provider: Provider][] = [
@@ -56,19 +62,22 @@ const BY_DOMAIN: [domains: string, provider: Provider][] = [
   ],
   ['yahoo.co.jp', both('imap.mail.yahoo.co.jp', 'smtp.mail.yahoo.co.jp')],
   ['aol.com aol.de aol.fr aol.co.uk aol.it aim.com', AOL],
-  ['verizon.net', both('imap.aol.com', 'smtp.verizon.net', APP_PASSWORD)],
+  ['verizon.net', coded('aol', both('imap.aol.com', 'smtp.verizon.net', APP_PASSWORD))],
   ['fastmail.com fastmail.fm fastmail.net fastmail.org fastmail.de fastmail.co.uk fastmail.jp sent.com', FASTMAIL],
-  ['gmx.de gmx.net gmx.at gmx.ch gmx.li gmx.eu', both('imap.gmx.net', 'mail.gmx.net')],
-  ['gmx.com gmx.us gmx.co.uk gmx.fr gmx.es gmx.it', both('imap.gmx.com', 'mail.gmx.com')],
-  ['web.de', submission('imap.web.de', 'smtp.web.de')],
-  ['mail.com email.com usa.com post.com consultant.com', both('imap.mail.com', 'smtp.mail.com')],
-  ['zoho.com zohomail.com', both('imap.zoho.com', 'smtp.zoho.com', APP_PASSWORD)],
-  ['zoho.eu zohomail.eu', both('imap.zoho.eu', 'smtp.zoho.eu', APP_PASSWORD)],
-  ['zoho.in zohomail.in', both('imap.zoho.in', 'smtp.zoho.in', APP_PASSWORD)],
+  ['gmx.de gmx.net gmx.at gmx.ch gmx.li gmx.eu', coded('gmx', both('imap.gmx.net', 'mail.gmx.net', IMAP_FIRST))],
+  ['gmx.com gmx.us gmx.co.uk gmx.fr gmx.es gmx.it', coded('gmx_com', both('imap.gmx.com', 'mail.gmx.com', IMAP_FIRST))],
+  ['web.de', coded('webde', submission('imap.web.de', 'smtp.web.de', IMAP_FIRST))],
+  [
+    'mail.com email.com usa.com post.com consultant.com',
+    coded('mailcom', both('imap.mail.com', 'smtp.mail.com', IMAP_FIRST)),
+  ],
+  ['zoho.com zohomail.com', coded('zoho', both('imap.zoho.com', 'smtp.zoho.com', APP_PASSWORD))],
+  ['zoho.eu zohomail.eu', coded('zoho', both('imap.zoho.eu', 'smtp.zoho.eu', APP_PASSWORD))],
+  ['zoho.in zohomail.in', coded('zoho', both('imap.zoho.in', 'smtp.zoho.in', APP_PASSWORD))],
   ['mail.ru inbox.ru list.ru bk.ru internet.ru', MAIL_RU],
   ['yandex.ru yandex.com yandex.by yandex.kz yandex.ua ya.ru narod.ru', YANDEX],
   ['rambler.ru', both('imap.rambler.ru', 'smtp.rambler.ru')],
-  ['t-online.de magenta.de', both('secureimap.t-online.de', 'securesmtp.t-online.de', APP_PASSWORD)],
+  ['t-online.de magenta.de', coded('tonline', both('secureimap.t-online.de', 'securesmtp.t-online.de', APP_PASSWORD))],
   ['freenet.de', submission('mx.freenet.de', 'mx.freenet.de')],
   ['posteo.de posteo.net posteo.org posteo.eu', both('posteo.de', 'posteo.de')],
   ['mailbox.org', both('imap.mailbox.org', 'smtp.mailbox.org')],
@@ -81,15 +90,15 @@ const BY_DOMAIN: [domains: string, provider: Provider][] = [
   ['libero.it', both('imapmail.libero.it', 'smtp.libero.it')],
   ['virgilio.it', both('in.virgilio.it', 'out.virgilio.it')],
   ['seznam.cz email.cz', both('imap.seznam.cz', 'smtp.seznam.cz')],
-  ['wp.pl', both('imap.wp.pl', 'smtp.wp.pl')],
-  ['o2.pl', both('poczta.o2.pl', 'poczta.o2.pl')],
+  ['wp.pl', coded('wp', both('imap.wp.pl', 'smtp.wp.pl', IMAP_FIRST))],
+  ['o2.pl', coded('o2', both('poczta.o2.pl', 'poczta.o2.pl', IMAP_FIRST))],
   ['interia.pl', both('poczta.interia.pl', 'poczta.interia.pl')],
   ['comcast.net xfinity.com', submission('imap.comcast.net', 'smtp.comcast.net')],
-  ['att.net sbcglobal.net bellsouth.net', both('imap.mail.att.net', 'smtp.mail.att.net', APP_PASSWORD)],
-  ['qq.com foxmail.com', both('imap.qq.com', 'smtp.qq.com', APP_PASSWORD)],
-  ['163.com', both('imap.163.com', 'smtp.163.com', APP_PASSWORD)],
-  ['126.com', both('imap.126.com', 'smtp.126.com', APP_PASSWORD)],
-  ['naver.com', both('imap.naver.com', 'smtp.naver.com')],
+  ['att.net sbcglobal.net bellsouth.net', coded('att', both('imap.mail.att.net', 'smtp.mail.att.net', APP_PASSWORD))],
+  ['qq.com foxmail.com', coded('qq', both('imap.qq.com', 'smtp.qq.com', APP_PASSWORD))],
+  ['163.com', coded('netease', both('imap.163.com', 'smtp.163.com', APP_PASSWORD))],
+  ['126.com', coded('netease', both('imap.126.com', 'smtp.126.com', APP_PASSWORD))],
+  ['naver.com', coded('naver', both('imap.naver.com', 'smtp.naver.com', IMAP_FIRST))],
   [
     'outlook.com hotmail.com live.com msn.com outlook.de outlook.fr outlook.es outlook.it hotmail.co.uk hotmail.de ' +
       'hotmail.fr hotmail.it hotmail.es live.co.uk live.de live.fr live.nl live.it',
@@ -105,9 +114,9 @@ const BY_EXCHANGER: [suffix: string, provider: Provider][] = [
   ['yahoodns.net', YAHOO],
   ['messagingengine.com', FASTMAIL],
   ['mail.protection.outlook.com', MICROSOFT_365],
-  ['zoho.com', both('imappro.zoho.com', 'smtppro.zoho.com', APP_PASSWORD)],
-  ['zoho.eu', both('imappro.zoho.eu', 'smtppro.zoho.eu', APP_PASSWORD)],
-  ['zoho.in', both('imappro.zoho.in', 'smtppro.zoho.in', APP_PASSWORD)],
+  ['zoho.com', coded('zoho', both('imappro.zoho.com', 'smtppro.zoho.com', APP_PASSWORD))],
+  ['zoho.eu', coded('zoho', both('imappro.zoho.eu', 'smtppro.zoho.eu', APP_PASSWORD))],
+  ['zoho.in', coded('zoho', both('imappro.zoho.in', 'smtppro.zoho.in', APP_PASSWORD))],
   ['mx.yandex.net', YANDEX],
   ['emx.mail.ru', MAIL_RU],
   ['kundenserver.de', both('imap.ionos.de', 'smtp.ionos.de')],
@@ -124,27 +133,33 @@ const BY_EXCHANGER: [suffix: string, provider: Provider][] = [
   ['mailbox.org', both('imap.mailbox.org', 'smtp.mailbox.org')],
 ];
 
-/** Providers that have no IMAP servers: domains of addresses, suffixes of mail exchangers, and why. */
-const WITHOUT_IMAP: [domains: string, exchanger: string, reason: string][] = [
+/** A provider that has no IMAP servers, and why. */
+export interface Closed {
+  code: ProviderCode;
+  reason: string;
+}
+
+/** Those providers: domains of addresses, suffixes of mail exchangers. */
+const WITHOUT_IMAP: [domains: string, exchanger: string, closed: Closed][] = [
   [
     'proton.me protonmail.com protonmail.ch pm.me',
     'protonmail.ch',
-    'Proton Mail encrypts mailboxes so that no other service can read them over IMAP',
+    { code: 'proton', reason: 'Proton Mail encrypts mailboxes so that no other service can read them over IMAP' },
   ],
   [
     'tuta.com tuta.io tutanota.com tutanota.de tutamail.com keemail.me',
     'tutanota.de',
-    'Tuta encrypts mailboxes so that no other service can read them over IMAP',
+    { code: 'tuta', reason: 'Tuta encrypts mailboxes so that no other service can read them over IMAP' },
   ],
 ];
 
 /** Why mailboxes with addresses at that domain (lower case) have no IMAP server; undefined for most. */
-export function closedDomain(domain: string): string | undefined {
+export function closedDomain(domain: string): Closed | undefined {
   return WITHOUT_IMAP.find(([domains]) => domains.split(' ').includes(domain))?.[2];
 }
 
 /** Why domains with that mail exchanger (a host name) have no IMAP server; undefined for most. */
-export function closedExchanger(exchanger: string): string | undefined {
+export function closedExchanger(exchanger: string): Closed | undefined {
   const name = exchanger.toLowerCase().replace(/\.$/, '');
   return WITHOUT_IMAP.find(([, suffix]) => name === suffix || name.endsWith(`.${suffix}`))?.[2];
 }
@@ -162,11 +177,16 @@ export function providerOfExchanger(exchanger: string): Provider | undefined {
   return BY_EXCHANGER.find(([suffix]) => name === suffix || name.endsWith(`.${suffix}`))?.[1];
 }
 
-/** A text that helps a user whose login that server refused; undefined for most servers. */
-export function hintOfHost(host: string): string | undefined {
+/** The provider with that server. */
+function providerOfHost(host: string): Provider | undefined {
   const name = host.toLowerCase();
   const providers = [...BY_DOMAIN, ...BY_EXCHANGER].map(([, provider]) => provider);
-  return providers.find(({ imap, smtp }) => imap.host === name || smtp.host === name)?.hint;
+  return providers.find(({ imap, smtp }) => imap.host === name || smtp.host === name);
+}
+
+/** A text that helps a user whose login that server refused; undefined for most servers. */
+export function hintOfHost(host: string): string | undefined {
+  return providerOfHost(host)?.hint;
 }
 
 /** The providers' own pages about app passwords, and about the alternatives; by IMAP host. */
@@ -184,12 +204,9 @@ const HELP: Readonly<Record<string, string>> = {
 };
 
 /** What a login on that IMAP host takes, with a hint for the owner; most hosts take a password and have no hint. */
-export function helpFor(host: string | undefined): {
-  hint: string | undefined;
-  url: string | undefined;
-  passwordLogin: PasswordLogin;
-} {
-  const hint = host === undefined ? undefined : hintOfHost(host);
+export function helpFor(host: string | undefined): LoginHelp {
+  const { hint = null, code = null } = (host === undefined ? undefined : providerOfHost(host)) ?? {};
   const passwordLogin = hint === NO_PASSWORDS ? 'none' : hint === APP_PASSWORD ? 'app_password' : 'password';
-  return { hint, url: hint && host && HELP[host.toLowerCase()], passwordLogin };
+  const url = hint === null || host === undefined ? undefined : HELP[host.toLowerCase()];
+  return { hint, help_url: url ?? null, password_login: passwordLogin, provider: code };
 }

@@ -122,14 +122,10 @@ function findServersWith(outbound: Outbound): ApiDeps['findServers'] {
   return async (address) => {
     const { imap = null, smtp = null, closed } = await discoverServers(address, sources);
     const isClosed = closed !== undefined && imap === null;
-    const { hint, url, passwordLogin } = helpFor(imap?.host);
-    return {
-      imap,
-      smtp,
-      hint: (isClosed ? closed : hint) ?? null,
-      help_url: url ?? null,
-      password_login: isClosed ? 'none' : passwordLogin,
-    };
+    const help = helpFor(imap?.host);
+    return isClosed
+      ? { imap, smtp, ...help, hint: closed.reason, password_login: 'none', provider: closed.code }
+      : { imap, smtp, ...help };
   };
 }
 

@@ -71,6 +71,7 @@ describe('known providers', () => {
 
   it('have hints for refused logins', () => {
     expect(hintOfHost('IMAP.gmail.com')).toMatch(/app password/);
+    expect(hintOfHost('imap.web.de')).toMatch(/switched on/);
     expect(hintOfHost('imap.example.com')).toBeUndefined();
   });
 });
@@ -81,24 +82,27 @@ describe('providers where no password works', () => {
     async (a) => {
       const known = sources();
       expect(await discoverServers(a, known)).toEqual({
-        closed: expect.stringMatching(/^(Proton Mail|Tuta) encrypts/),
+        closed: { code: expect.any(String), reason: expect.stringMatching(/^(Proton Mail|Tuta) encrypts/) },
       });
       expect(known.asked).toEqual([]);
     },
   );
 
   it.each(['mail.protonmail.ch.', 'w1.tutanota.de'])('are found by the mail exchanger %s', async (mx) => {
-    expect(await discoverServers('a@example.com', sources({ mx: [mx] }))).toEqual({ closed: expect.any(String) });
+    expect(await discoverServers('a@example.com', sources({ mx: [mx] }))).toMatchObject({
+      closed: { code: mx.includes('proton') ? 'proton' : 'tuta' },
+    });
   });
 
   it.each([
-    ['a@hotmail.com', [], 'none'],
-    ['a@example.com', ['example-com.mail.protection.outlook.com'], 'none'],
-    ['a@gmail.com', [], 'app_password'],
-    ['a@gmx.de', [], 'password'],
-  ])('%s with the mail exchangers %j: %s', async (address, mx, expected) => {
+    ['a@hotmail.com', [], 'none', 'microsoft'],
+    ['a@example.com', ['example-com.mail.protection.outlook.com'], 'none', 'microsoft'],
+    ['a@gmail.com', [], 'app_password', 'gmail'],
+    ['a@gmx.de', [], 'password', 'gmx'],
+    ['a@posteo.de', [], 'password', null],
+  ])('%s with the mail exchangers %j: %s, %s', async (address, mx, password_login, provider) => {
     const { imap } = await discoverServers(address, sources({ mx }));
-    expect(helpFor(imap?.host).passwordLogin).toBe(expected);
+    expect(helpFor(imap?.host)).toMatchObject({ password_login, provider });
   });
 });
 

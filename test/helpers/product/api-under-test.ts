@@ -64,7 +64,14 @@ export async function apiUnderTest(
       get: (commands, name: keyof Commands) => commands[name] ?? notExpected,
     }),
     findServers: () =>
-      Promise.resolve({ imap: null, smtp: null, hint: null, help_url: null, password_login: 'password' }),
+      Promise.resolve({
+        imap: null,
+        smtp: null,
+        hint: null,
+        help_url: null,
+        password_login: 'password',
+        provider: null,
+      }),
     installation: { temporal_ui_url: null, temporal_namespace: 'default', data: [] },
     docsDir: join(dir, 'docs'),
     pingTemporal: () => Promise.resolve(),
