@@ -1,7 +1,7 @@
 import type { AuthIntent, Encryption, ServerSettings } from '../contract/account.ts';
 import type { OAuth2Credentials } from '../contract/oauth.ts';
 import { ApiError } from '../contract/errors.ts';
-import type { ServerAddress } from '../discovery/providers.ts';
+import { type ServerAddress, withoutBlanks } from '../discovery/providers.ts';
 import type { Credentials } from '../mailbox/settings.ts';
 import { grantOf } from '../oauth/grant.ts';
 
@@ -63,14 +63,14 @@ export function givenSide(side: SideName, credentials: Intent, stored?: StoredSe
   return {
     ...server,
     user: block.user ?? credentials.user ?? stored?.[side].user ?? missing(side, 'user'),
-    ...(givenSecret(side, credentials) ?? secretFor(side, server, stored)),
+    ...(givenSecret(side, credentials, block.host) ?? secretFor(side, server, stored)),
   };
 }
 
-/** What the caller gives for one side: its own password first. Undefined: nothing. */
-function givenSecret(side: SideName, { password, oauth2, ...blocks }: Intent): Secret | undefined {
+/** What the caller gives for one side with that host: its own password first. Undefined: nothing. */
+function givenSecret(side: SideName, { password, oauth2, ...blocks }: Intent, host: string): Secret | undefined {
   const own = blocks[side]?.password ?? password;
-  if (own !== undefined) return { password: own };
+  if (own !== undefined) return { password: withoutBlanks(own, host) };
   return oauth2 && { oauth2 };
 }
 
@@ -108,7 +108,7 @@ export function storedSide(side: SideName, credentials: Intent, stored: StoredSe
   return {
     ...saved,
     user: isSameUser ? saved.user : login,
-    ...((ownPassword ? undefined : givenSecret(side, credentials)) ??
+    ...((ownPassword ? undefined : givenSecret(side, credentials, saved.host)) ??
       storedSecret(side, stored) ??
       missing(side, 'password')),
   };
@@ -121,7 +121,7 @@ export function discoveredSide(side: SideName, credentials: Intent, found: Serve
     port: found.port,
     encryption: found.encryption,
     user: found.user ?? loginAddressOf(credentials) ?? missing(side, 'user'),
-    ...(givenSecret(side, credentials) ?? missing(side, 'password')),
+    ...(givenSecret(side, credentials, found.host) ?? missing(side, 'password')),
   };
 }
 

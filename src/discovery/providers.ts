@@ -189,6 +189,15 @@ export function hintOfHost(host: string): string | undefined {
   return providerOfHost(host)?.hint;
 }
 
+/** What an app password is made of; providers show it in groups. */
+const IN_GROUPS = /^[a-z0-9-]+$/i;
+
+/** A password for that host, without the blanks that a provider shows in its app passwords, which are no part of them. */
+export function withoutBlanks(password: string, host: string): string {
+  const joined = password.replace(/\s+/g, '');
+  return providerOfHost(host)?.hint === APP_PASSWORD && IN_GROUPS.test(joined) ? joined : password;
+}
+
 /** The providers' own pages about app passwords, and about the alternatives; by IMAP host. */
 const HELP: Readonly<Record<string, string>> = {
   'imap.gmail.com': 'https://support.google.com/accounts/answer/185833',

@@ -55,6 +55,23 @@ describe('a side that is given', () => {
     expect(givenSide('imap', own)).toMatchObject({ user: 'u', password: 'p' });
   });
 
+  it.each([
+    ['abcd efgh ijkl mnop', 'imap.gmail.com', 'abcdefghijklmnop'],
+    [' abcd\u00a0efgh ijkl\u2003mnop ', 'IMAP.gmail.com', 'abcdefghijklmnop'],
+    ['abcd-efgh-ijkl-mnop ', 'imap.mail.me.com', 'abcd-efgh-ijkl-mnop'],
+    ['correct horse, battery', 'imap.gmail.com', 'correct horse, battery'],
+    ['abcd efgh ijkl mnop', 'imap.gmx.net', 'abcd efgh ijkl mnop'],
+    ['abcd efgh ijkl mnop', 'mail.example.com', 'abcd efgh ijkl mnop'],
+  ])('logs in with %j at %s as %j: blanks of app passwords are no part of them', (password, host, expected) => {
+    const credentials = { user: 'ann', password };
+    expect(givenSide('imap', { ...credentials, imap: { host, port: 993 } })).toMatchObject({ password: expected });
+    expect(discoveredSide('imap', credentials, { host, port: 993, encryption: 'SSL' })).toMatchObject({
+      password: expected,
+    });
+    const saved = { ...stored, imap: { ...stored.imap, host } };
+    expect(storedSide('imap', credentials, saved)).toMatchObject({ password: expected });
+  });
+
   it('keeps stored values on a reconnect', () => {
     const same = { ...block, host: 'IMAP.example.com' };
     expect(givenSide('imap', { imap: same }, stored)).toMatchObject({ user: 'ann', password: 'old' });
