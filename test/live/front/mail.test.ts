@@ -118,6 +118,11 @@ test('lists conversations beside the emails, and reads one, by its address and b
   await waitFor(() => desk.page.frames().filter((frame) => frame.url().includes('/view')).length === 2, {
     what: 'the texts of both',
   });
+  await desk.click('What happened to it', 'link');
+  await at(/\/emails\/email_/);
+  await desk.click('Conversation', 'link');
+  await at(/\/threads\/thr_/);
+  await desk.sees('2 emails');
   await desk.click(`← ${owner.account.name}`, 'link');
   await rowsAre(/Lunch on Friday/);
   expect(desk.page.url()).toBe(list);

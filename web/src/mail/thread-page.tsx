@@ -103,6 +103,7 @@ function Turn({ email, isOpen: opensFirst }: { email: Email; isOpen: boolean }) 
 
 function Whole({ email: { account_id: account, id } }: { email: Email }) {
   const email = useQuery(emailQuery(account, id));
+  const list = useListBefore();
   return (
     <>
       {email.isPending && <Loading />}
@@ -118,7 +119,9 @@ function Whole({ email: { account_id: account, id } }: { email: Email }) {
         />
       )}
       <p class="card-body small">
-        <Link href={`/mailboxes/${account}/emails/${id}`}>What happened to it</Link>
+        <Link href={`/mailboxes/${account}/emails/${id}`} state={{ list }}>
+          What happened to it
+        </Link>
       </p>
     </>
   );

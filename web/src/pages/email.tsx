@@ -27,7 +27,15 @@ export function EmailPage({ account, id }: { account: string; id: string }) {
       </Page>
     );
   return (
-    <Page title={email.data.subject || '(no subject)'} up={up}>
+    <Page
+      title={email.data.subject || '(no subject)'}
+      up={up}
+      actions={
+        <Link href={`/mailboxes/${account}/threads/${email.data.thread_id}`} class="button" state={{ list }}>
+          Conversation
+        </Link>
+      }
+    >
       <article class="card" aria-label="Email">
         <Reader
           email={email.data}
