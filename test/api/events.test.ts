@@ -87,6 +87,14 @@ describe('the list of events', () => {
     expect((await feed(`limit=3&after=${first.cursor}`)).data).toEqual(all.data.slice(3));
     expect((await feed(`limit=3&cursor=${first.cursor}`)).data).toEqual(all.data.slice(3));
     expect((await feed(`after=${all.data[3]?.id}`)).data).toEqual([]);
+    const newest = await feed('limit=3&order=desc');
+    const back = all.data.toReversed();
+    expect(newest).toEqual({ ...all, data: back.slice(0, 3), has_more: true, cursor: back[2]?.id });
+    const older = await feed(`limit=3&order=desc&cursor=${newest.cursor}`);
+    expect(older).toEqual({ ...all, data: back.slice(3) });
+    expect((await feed(`limit=3&order=desc&account_id=${account}`)).data).toEqual(back.slice(0, 3));
+    expect((await feed(`order=desc&account_id=${account}&cursor=${newest.cursor}`)).data).toEqual(back.slice(3));
+    expect((await api.call('GET', '/webhooks/events?order=up')).statusCode).toBe(400);
   });
 
   it('is narrowed to types and to an account, also after an event of another one', async () => {

@@ -1,5 +1,5 @@
 import Type from 'typebox';
-import { Limit } from '../../contract/common.ts';
+import { Limit, OneOf } from '../../contract/common.ts';
 import { ApiError } from '../../contract/errors.ts';
 import { EVENT_TYPES, EventList, type EventType } from '../../contract/events.ts';
 import { isId } from '../../contract/ids.ts';
@@ -20,6 +20,12 @@ const EventQuery = Type.Object({
   after: Type.Optional(Type.String({ maxLength: 64, description: '`evt_…`: begins after this event' })),
   cursor: Type.Optional(
     Type.String({ maxLength: 64, description: '`cursor` of the previous response; equivalent to `after`' }),
+  ),
+  order: Type.Optional(
+    OneOf(['asc', 'desc'], {
+      description:
+        'default: `asc`, oldest first. `desc`: newest first; `after` and `cursor` then continue with older events',
+    }),
   ),
   types: Type.Optional(Type.String({ maxLength: 2048, description: 'event types, separated by commas' })),
   account_id: Type.Optional(Type.String({ description: '`acc_…`' })),
@@ -54,7 +60,11 @@ export const eventRoutes: Routes = (app, { db }) => {
         types: query.types === undefined ? EVENT_TYPES : readTypes(query.types),
         accountIds: visibleAccounts(caller, query.account_id),
       };
-      const { data, lastId, hasMore } = await readFeed(db, filter, { after, limit: query.limit });
+      const { data, lastId, hasMore } = await readFeed(db, filter, {
+        after,
+        limit: query.limit,
+        newestFirst: query.order === 'desc',
+      });
       const rest = { object: 'Events' as const, has_more: hasMore, cursor: hasMore && lastId ? lastId : null };
       return sendJson(reply, jsonWith<EventList, 'data'>(rest, { data: jsonArray(data) }));
     },

@@ -34,6 +34,8 @@ export interface FeedPlace {
 
 const BEGINNING: FeedPlace = { position: '-9223372036854775808', accountId: '', sequence: '0' };
 
+const END: FeedPlace = { ...BEGINNING, position: '9223372036854775807' };
+
 /** The position of an event in the feed; undefined when it is not stored or is a test event. */
 export async function feedPlaceOf(db: Queryable, eventId: string): Promise<FeedPlace | undefined> {
   const { rows } = await db.execute<{ position: string; account_id: string; sequence: string }>(
@@ -68,42 +70,54 @@ interface FeedRow extends Record<string, unknown> {
   data: string;
 }
 
-/** The events after a position, oldest first, as JSON text. One index scan for each type and account, even rare ones. */
+export interface FeedPage {
+  /** omitted: the beginning, or the end where the newest come first */
+  after?: FeedPlace | undefined;
+  limit: number;
+  newestFirst?: boolean;
+}
+
+/**
+ * The events after a position, oldest first, as JSON text; or those before it, newest first. One index scan for each type and
+ * account, even rare ones.
+ */
 export async function readFeed(
   db: Queryable,
   filter: FeedFilter,
-  { after = BEGINNING, limit }: { after?: FeedPlace | undefined; limit: number },
+  { after, limit, newestFirst = false }: FeedPage,
 ): Promise<{ data: JsonOf<ListedEvent>[]; lastId: string | undefined; hasMore: boolean }> {
   const { types, accountIds } = filter;
+  const place = after ?? (newestFirst ? END : BEGINNING);
+  const [order, than] = newestFirst ? [sql`desc`, sql`<`] : [sql`asc`, sql`>`];
   const visible = accountIds && sql`cross join unnest(${sql.param(accountIds)}::text[]) as visible (account_id)`;
   const { rows } = await db.execute<FeedRow>(sql`
     with page as (
       select found.* from unnest(${sql.param(types)}::text[]) as wanted (type) ${visible ?? sql``} cross join lateral (
         select e.id, e.position, e.account_id, e.sequence from events e
-        where e.type = wanted.type and e.position < ${HORIZON} and ${visible ? isAfterInAccount(after) : isAfter(after)}
-        order by e.position, ${visible ? sql`` : sql`e.account_id,`} e.sequence limit ${limit + 1}
+        where e.type = wanted.type and e.position < ${HORIZON} and ${visible ? isAfterInAccount(place, than) : isAfter(place, than)}
+        order by e.position ${order}, ${visible ? sql`` : sql`e.account_id ${order},`} e.sequence ${order} limit ${limit + 1}
       ) found
-      order by position, account_id, sequence limit ${limit + 1}
+      order by position ${order}, account_id ${order}, sequence ${order} limit ${limit + 1}
     )
     select e.id, e.type, e.account_id, e.sequence, e.epoch, e.created_at, e.data from page join events e on e.id = page.id
-    order by page.position, page.account_id, page.sequence`);
+    order by page.position ${order}, page.account_id ${order}, page.sequence ${order}`);
   const page = rows.slice(0, limit);
   return { data: page.map(toText), lastId: page.at(-1)?.id, hasMore: rows.length > limit };
 }
 
 /** Written as a range of the index that the list uses. */
-function isAfter({ position, accountId, sequence }: FeedPlace): SQL {
-  return sql`(e.position, e.account_id, e.sequence) > (${position}::bigint, ${accountId}, ${sequence}::bigint)`;
+function isAfter({ position, accountId, sequence }: FeedPlace, than: SQL): SQL {
+  return sql`(e.position, e.account_id, e.sequence) ${than} (${position}::bigint, ${accountId}, ${sequence}::bigint)`;
 }
 
 /**
- * Whether an event comes after a position, within one account: at one position the events of another account all come
+ * Whether an event comes after a position (`>`), or before it (`<`), within one account: at one position the events of another account all come
  * before or after it.
  */
-function isAfterInAccount({ position, accountId, sequence }: FeedPlace): SQL {
+function isAfterInAccount({ position, accountId, sequence }: FeedPlace, than: SQL): SQL {
   const from = sql`case when ${accountId} = visible.account_id then ${sequence}::bigint
     when ${accountId} < visible.account_id then 0 else ${'9223372036854775807'}::bigint end`;
-  return sql`e.account_id = visible.account_id and (e.position, e.sequence) > (${position}::bigint, ${from})`;
+  return sql`e.account_id = visible.account_id and (e.position, e.sequence) ${than} (${position}::bigint, ${from})`;
 }
 
 const toText = (row: FeedRow): JsonOf<ListedEvent> =>

@@ -346,7 +346,7 @@ test('is usable in the dark, on a narrow screen, and for a screen reader', async
     ['delivery', `/deliveries/${delivery?.id ?? ''}`, 'Attempts'],
     ['endpoints', '/endpoints', 'Orders'],
     ['endpoint', `/endpoints/${endpoint?.id ?? ''}`, 'Last hour'],
-    ['events', '/events', 'Waiting for the next event'],
+    ['events', '/events', 'email.new'],
     ['keys', '/keys', 'Last used'],
     ['links', '/mailboxes/links?status=all', 'Office of Ben'],
     ['oauth apps', '/mailboxes/apps', 'Mail of customers'],

@@ -100,6 +100,30 @@ test('ranges of time are one click', async () => {
   await row('Sign in');
 }, 60_000);
 
+test('the events begin with the last ones, older ones follow, and several types can be chosen', async () => {
+  for (let n = 0; n < 60; n++) await owner.box.append('INBOX', { subject: `Order number ${n}` });
+  await owner.event('email.new', (call) => emailOf(call).subject === 'Order number 59', { timeoutMs: 60_000 });
+  await desk.open('/events');
+  await row('Order number 59');
+  const count = () => desk.page.$$eval('tbody tr', (rows) => rows.length);
+  expect(await count()).toBe(50);
+  await desk.page.$eval('.pager', (pager) => pager.scrollIntoView());
+  await row('A heliotrope order');
+  expect(await count()).toBeGreaterThan(60);
+  await row(owner.account.name);
+  await desk.choose('Type', 'account.add');
+  await waitFor(async () => (await count()) === 1, { what: 'the only event of this type' });
+  await desk.choose('Type', 'email.new');
+  await row('Order number 59');
+  await desk.click('email.new : do not show', 'button');
+  await waitFor(async () => (await count()) === 1, { what: 'the first type alone' });
+  await desk.open('/events');
+  await desk.sees('Live');
+  await owner.box.append('INBOX', { subject: 'Seen at once' });
+  await row('Seen at once');
+  await desk.picture('events');
+}, 120_000);
+
 test('on a phone each row is a card, its state first', async () => {
   const phone = await signedIn({ width: 390, height: 844 });
   for (const path of ['/mailboxes', '/deliveries', '/endpoints', '/keys', '/audit', '/settings']) {

@@ -77,7 +77,7 @@ function Facts({ delivery }: { delivery: DeliveryDetail }) {
           )}
         </dd>
         <dt>Endpoint</dt>
-        <dd>
+        <dd class="row">
           {seeAll ? (
             <Link href={`/endpoints/${delivery.endpoint_id}`}>{delivery.endpoint_name ?? delivery.endpoint_url}</Link>
           ) : (
