@@ -1,5 +1,5 @@
 import { useQuery, useQueryClient } from '@tanstack/preact-query';
-import { useEffect } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { Link, Route, Switch, useLocation, useSearch } from 'wouter-preact';
 import { api, BASE, onSignedOut, type Session, take } from './api/client.ts';
 import { mayOf, SESSION, useMay } from './access/may.tsx';
@@ -28,7 +28,9 @@ import { ReplayPage } from './pages/deliveries/replay.tsx';
 import { SettingsPage } from './pages/settings.tsx';
 import { Icon, type IconName } from './ui/icons.tsx';
 import { Empty, Page, Problem } from './ui/parts.tsx';
+import { timesShown } from './ui/format.ts';
 import { ThemeSwitch } from './ui/theme.tsx';
+import { TimesSwitch } from './ui/times.tsx';
 import { Toasts } from './ui/toast.tsx';
 
 /** The dashboard, or the sign-in page without a session. */
@@ -73,6 +75,7 @@ function Shell({ session }: { session: Session }) {
   const queries = useQueryClient();
   const [location] = useLocation();
   const { seeAll } = mayOf(session);
+  const [times, setTimes] = useState(timesShown);
   const signOut = async () => {
     await api.DELETE('/api/v1/session');
     queries.clear();
@@ -118,6 +121,7 @@ function Shell({ session }: { session: Session }) {
               Signed in with the key <strong>{session.api_key_name}</strong>
             </span>
             <Version />
+            <TimesSwitch times={times} changed={setTimes} />
             <ThemeSwitch />
             <button type="button" class="button small" onClick={() => void signOut()}>
               Sign out
@@ -125,7 +129,7 @@ function Shell({ session }: { session: Session }) {
           </div>
         </aside>
         <main class="main" id="content" tabIndex={-1}>
-          <Pages />
+          <Pages key={times} />
         </main>
       </div>
       <Toasts />

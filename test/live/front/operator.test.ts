@@ -100,6 +100,23 @@ test('ranges of time are one click', async () => {
   await row('Sign in');
 }, 60_000);
 
+test('times are shown relative, exact, or in UTC, and the filters follow', async () => {
+  await desk.open('/deliveries');
+  const shown = async () =>
+    (await row('A heliotrope order')) && desk.page.$eval('tbody time', (time) => time.textContent);
+  expect(await shown()).toMatch(/ago|now/);
+  await desk.choose('Times', 'utc');
+  const at = new Date(await desk.page.$eval('tbody time', (time) => time.dateTime));
+  expect(await shown()).toContain(at.toISOString().slice(14, 19));
+  expect(await desk.page.$eval('tbody time', (time) => time.title)).toContain('UTC');
+  await desk.click('15 min', 'button');
+  await row('A heliotrope order');
+  expect(new URL(desk.page.url()).searchParams.get('since')?.slice(0, 13)).toBe(
+    new Date(Date.now() - 15 * 60_000).toISOString().slice(0, 13),
+  );
+  await desk.choose('Times', 'relative');
+}, 60_000);
+
 test('the events begin with the last ones, older ones follow, and several types can be chosen', async () => {
   for (let n = 0; n < 60; n++) await owner.box.append('INBOX', { subject: `Order number ${n}` });
   await owner.event('email.new', (call) => emailOf(call).subject === 'Order number 59', { timeoutMs: 60_000 });

@@ -1,24 +1,46 @@
-const DATE = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
-const EXACT = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
-const DAY = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium' });
-const TIME = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit' });
-const MOMENT = new Intl.DateTimeFormat(undefined, {
-  day: 'numeric',
-  month: 'short',
-  hour: '2-digit',
-  minute: '2-digit',
-  second: '2-digit',
-});
+/** How times are shown: relative to now where it is near, or exact in the zone of the browser or in UTC. */
+export const TIMES = { relative: 'Relative times', local: 'Local times', utc: 'UTC times' } as const;
+export type Times = keyof typeof TIMES;
+
+const KEY = 'times';
+const stored = localStorage.getItem(KEY) ?? '';
+let times: Times = stored in TIMES ? (stored as Times) : 'relative';
+let formats = formatsOf(times);
+
+export const timesShown = (): Times => times;
+export const isUtc = (): boolean => times === 'utc';
+
+/** What is on the page has to be rendered again. */
+export function showTimes(value: Times): void {
+  localStorage.setItem(KEY, value);
+  times = value;
+  formats = formatsOf(value);
+}
+
+function formatsOf(shown: Times) {
+  const zone = shown === 'utc' ? { timeZone: 'UTC' } : {};
+  const format = (options: Intl.DateTimeFormatOptions) => new Intl.DateTimeFormat(undefined, { ...zone, ...options });
+  const seconds = { hour: '2-digit', minute: '2-digit', second: '2-digit' } as const;
+  return {
+    date: format({ dateStyle: 'medium', timeStyle: 'short' }),
+    exact: format({ dateStyle: 'medium', timeStyle: shown === 'utc' ? 'long' : 'medium' }),
+    moment: format({ day: 'numeric', month: 'short', ...seconds }),
+    day: format({ dateStyle: 'medium' }),
+    clock: format({ hour: '2-digit', minute: '2-digit' }),
+  };
+}
+
 const NUMBER = new Intl.NumberFormat();
 const RELATIVE = new Intl.RelativeTimeFormat('en', { numeric: 'auto', style: 'short' });
 
 export const count = (value: number) => NUMBER.format(value);
-export const dateOf = (iso: string) => DATE.format(new Date(iso));
-export const dayOf = (iso: string) => DAY.format(new Date(iso));
-export const exactDate = (iso: string) => EXACT.format(new Date(iso));
+export const dateOf = (iso: string) => formats.date.format(new Date(iso));
+export const dayOf = (iso: string) => formats.day.format(new Date(iso));
+export const exactDate = (iso: string) => formats.exact.format(new Date(iso));
 /** Day and time to the second, without the year. */
-export const momentOf = (iso: string) => MOMENT.format(new Date(iso));
-export const timeOf = (iso: string) => TIME.format(new Date(iso));
+export const momentOf = (iso: string) => formats.moment.format(new Date(iso));
+/** Hour and minute. */
+export const clockOf = (at: Date) => formats.clock.format(at);
 
 const STEPS: [Intl.RelativeTimeFormatUnit, number][] = [
   ['day', 86_400],

@@ -2,7 +2,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import { wordsOf } from '../api/client.ts';
-import { exactDate, fromNow } from './format.ts';
+import { exactDate, fromNow, momentOf, timesShown } from './format.ts';
 import { CopyButton } from './copy.tsx';
 
 type Tone = 'good' | 'warn' | 'bad' | 'idle';
@@ -43,7 +43,7 @@ export function Time({ at, none = '–' }: { at: string | null | undefined; none
   if (at === null || at === undefined) return <span class="quiet">{none}</span>;
   return (
     <time dateTime={at} title={exactDate(at)} class="nowrap">
-      {fromNow(at, Math.max(now, Date.now()))}
+      {timesShown() === 'relative' ? fromNow(at, Math.max(now, Date.now())) : momentOf(at)}
     </time>
   );
 }

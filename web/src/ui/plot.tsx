@@ -1,5 +1,6 @@
 import { useEffect, useRef } from 'preact/hooks';
 import type uPlot from 'uplot';
+import { clockOf } from './format.ts';
 
 export interface Series {
   name: string;
@@ -18,7 +19,6 @@ interface Props {
 }
 
 const HEIGHT = 200;
-const CLOCK = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' });
 
 /** Lines over time. Loads the library on first use. */
 export function Plot({ label, at, series: given, stacked = false }: Props) {
@@ -108,7 +108,7 @@ function options(width: number, series: Series[]): uPlot.Options {
         grid: { show: false },
         // a label in 12-hour form is 57 pixels wide
         space: 80,
-        values: (_plot, splits) => splits.map((value) => CLOCK.format(new Date(value * 1000))),
+        values: (_plot, splits) => splits.map((value) => clockOf(new Date(value * 1000))),
       },
       {
         ...axis,

@@ -1,4 +1,5 @@
 import { useSearchParams } from 'wouter-preact';
+import { isUtc } from './format.ts';
 
 /** A value in the query of the page's URL: links to the page preserve it. */
 export function useParam(name: string, fallback = ''): [string, (value: string) => void] {
@@ -43,17 +44,16 @@ export function useCursor(): [string, (cursor: string) => void] {
   ];
 }
 
-/** Converts the value of a `datetime-local` input for the API; undefined: empty. */
+/** Converts the value of a `datetime-local` input for the API, in the zone that is shown; undefined: empty. */
 export function isoOf(local: string): string | undefined {
-  const at = new Date(local);
+  const at = new Date(isUtc() && local !== '' ? `${local}Z` : local);
   return Number.isNaN(at.getTime()) ? undefined : at.toISOString();
 }
 
-/** Converts a time to the value of a `datetime-local` input, to the minute. */
+/** Converts a time to the value of a `datetime-local` input, to the minute, in the zone that is shown. */
 export function localOf(at: Date): string {
-  const two = (value: number) => String(value).padStart(2, '0');
-  const day = [at.getFullYear(), two(at.getMonth() + 1), two(at.getDate())].join('-');
-  return `${day}T${two(at.getHours())}:${two(at.getMinutes())}`;
+  const shifted = isUtc() ? at : new Date(at.getTime() - at.getTimezoneOffset() * 60_000);
+  return shifted.toISOString().slice(0, 16);
 }
 
 type Given<T> = { [K in keyof T]?: Exclude<T[K], undefined> };

@@ -1,6 +1,6 @@
 import { useSearchParams } from 'wouter-preact';
 import { TextField } from './field.tsx';
-import { localOf, useParam } from './query.ts';
+import { isoOf, localOf, useParam } from './query.ts';
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
@@ -12,9 +12,10 @@ interface Range {
 
 /** From the evening before to this morning, at the hours when nobody looks. */
 function lastNight(now: Date): Range {
-  const at = (day: number, hour: number) =>
-    localOf(new Date(now.getFullYear(), now.getMonth(), now.getDate() + day, hour));
-  return { since: at(-1, 18), until: at(0, 8) };
+  const today = localOf(now).slice(0, 10);
+  // noon, since a day may have 23 hours
+  const yesterday = localOf(new Date(new Date(isoOf(`${today}T12:00`) ?? now).getTime() - DAY_MS)).slice(0, 10);
+  return { since: `${yesterday}T18:00`, until: `${today}T08:00` };
 }
 
 const last = (ms: number) => (now: Date) => ({ since: localOf(new Date(now.getTime() - ms)), until: '' });
