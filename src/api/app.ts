@@ -15,7 +15,7 @@ import { requireReach } from './http/access.ts';
 import { createAdmissions } from './http/admissions.ts';
 import { auditCalls } from './http/audit.ts';
 import { authenticate } from './http/auth.ts';
-import { serveConnectPage } from './connect-page.ts';
+import { findLinkLogo, serveConnectPage } from './connect-page.ts';
 import { createCursors, createSigner } from './http/cursor.ts';
 import type { ApiDeps } from './deps.ts';
 import { serveDraining } from './http/draining.ts';
@@ -97,7 +97,8 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
   serveTracking(app, deps);
   await serveCodec(app, deps);
   serveConnectPage(app, deps);
-  if (deps.pagesDir !== undefined) await servePages(app, { ...settings, dir: deps.pagesDir });
+  if (deps.pagesDir !== undefined)
+    await servePages(app, { ...settings, dir: deps.pagesDir, logoOf: findLinkLogo(deps) });
   await serveDocsSite(app, { ...settings, dir: deps.docsDir });
 
   const signer = createSigner(settings.signingKeys);

@@ -101,6 +101,20 @@ export function serveConnectPage(instance: FastifyInstance, deps: ApiDeps): void
   });
 }
 
+/** Finds the logo of a link, for the policy of its page; undefined: it has none, or it cannot be found now. */
+export function findLinkLogo({ db }: ApiDeps): (token: string, address: string) => Promise<string | undefined> {
+  const limit = limitCalls(CALLS_PER_MINUTE);
+  return async (token, address) => {
+    try {
+      limit(address);
+      return (await findAuthLink(db, token))?.brand?.logo;
+    } catch {
+      // the page shows why: it calls `/connect/{token}/link`
+      return undefined;
+    }
+  };
+}
+
 /** What the page of a link shows. */
 async function pageOf(deps: ApiDeps, link: StoredAuthLink): Promise<LinkPage> {
   const { name, color, logoUrl } = deps.settings.brand;
@@ -108,7 +122,7 @@ async function pageOf(deps: ApiDeps, link: StoredAuthLink): Promise<LinkPage> {
   const status = stateOf(link);
   return {
     status,
-    brand: { name, color, logo_url: logoUrl },
+    brand: { name: link.brand?.name ?? name, color, logo_url: link.brand?.logo ?? logoUrl },
     address: status === 'open' ? (account?.user_id ?? null) : null,
     sign_in: account ? await offerOf(deps, account.connection_params.mail.imap_host) : null,
     back_url: backUrl(link, { error: status === 'open' ? 'cancelled' : status }),

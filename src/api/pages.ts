@@ -1,7 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fastifyStatic from '@fastify/static';
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance, FastifyReply } from 'fastify';
+import Type from 'typebox';
 
 /** Paths that the router of the dashboard shows. */
 const DASHBOARD = [
@@ -24,13 +26,15 @@ export interface Pages {
   dir: string;
   publicUrl: string;
   brand: { logoUrl: string | null };
+  /** the logo of a link, if it has its own */
+  logoOf: (token: string, address: string) => Promise<string | undefined>;
 }
 
 /**
  * Serves the dashboard at `/` and the connect page at `/connect/{token}`. Browsers
  * cache files with a hash in their name for a year, and do not cache the pages.
  */
-export async function servePages(app: FastifyInstance, { dir, publicUrl, brand }: Pages): Promise<void> {
+export async function servePages(app: FastifyInstance, { dir, publicUrl, brand, logoOf }: Pages): Promise<void> {
   // the path under which a proxy serves the API
   const base = new URL(publicUrl).pathname.replace(/\/*$/, '/');
   const page = (name: string) =>
@@ -55,8 +59,17 @@ export async function servePages(app: FastifyInstance, { dir, publicUrl, brand }
       app.get(path, { schema: { hide: true } }, (_request, reply) => sendPage(reply, index, dashboard));
     }
   }
-  const hosted = pageHeaders({ images: brand.logoUrl === null ? [] : [new URL(brand.logoUrl).origin], frames: false });
-  app.get('/connect/:token', { schema: { hide: true } }, (_request, reply) => sendPage(reply, connect, hosted));
+  app
+    .withTypeProvider<TypeBoxTypeProvider>()
+    .get(
+      '/connect/:token',
+      { schema: { hide: true, params: Type.Object({ token: Type.String() }) } },
+      async ({ params, ip }, reply) => {
+        const logo = (await logoOf(params.token, ip)) ?? brand.logoUrl;
+        const hosted = pageHeaders({ images: logo?.startsWith('https:') ? [new URL(logo).origin] : [], frames: false });
+        return sendPage(reply, connect, hosted);
+      },
+    );
 }
 
 function sendPage(reply: FastifyReply, text: string, headers: Record<string, string>): FastifyReply {

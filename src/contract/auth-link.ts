@@ -16,6 +16,33 @@ export const AuthLinkConfig = Type.Object(
 );
 export type AuthLinkConfig = Type.Static<typeof AuthLinkConfig>;
 
+/** Longest logo in a link: an image of about 48 KB in base64. */
+const MAX_LOGO = 65_536;
+
+/** Who asks the owner for the mailbox. */
+export const LinkBrand = Type.Object(
+  {
+    name: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 80,
+        description: 'whom the page names, in place of `BRAND_NAME`; without control and direction characters',
+      }),
+    ),
+    logo: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: MAX_LOGO,
+        description:
+          'image in place of `BRAND_LOGO_URL`: a `data:image/…;base64,` URL (PNG, JPEG, GIF, WebP, SVG), or an `https://` URL, ' +
+          'which the browser of the owner loads and this service never calls',
+      }),
+    ),
+  },
+  { $id: 'LinkBrand' },
+);
+export type LinkBrand = Type.Static<typeof LinkBrand>;
+
 /** Body of POST /auth/links. */
 export const CreateAuthLink = Type.Object(
   {
@@ -41,6 +68,7 @@ export const CreateAuthLink = Type.Object(
     ),
     name: Type.Optional(Type.String({ minLength: 1, maxLength: 255, description: 'name of the account' })),
     config: Type.Optional(AuthLinkConfig),
+    brand: Type.Optional(LinkBrand),
   },
   { $id: 'CreateAuthLink' },
 );
@@ -65,6 +93,7 @@ const linkFields = {
   connected_account_id: Nullable(Type.String({ description: '`acc_…` that was connected with it; null: none' })),
   redirect_url: Nullable(Type.String({ description: 'null: the owner stays on the page' })),
   state: Nullable(Type.String({ description: 'null: none was given' })),
+  brand_name: Nullable(Type.String({ description: 'name that the page shows; null: that of the installation' })),
   created_by: Type.String({ description: '`pk_…` of the key that created it; revoking that key ends the link' }),
   created_at: DateTime(),
   expires_at: DateTime(),
@@ -102,7 +131,7 @@ export interface SignInOffer {
 /** Content of the page of a link; the owner of the mailbox may see all of it. */
 export interface LinkPage {
   status: LinkStatus;
-  /** name, colour and logo of the installation */
+  /** of the link where it has its own, else of the installation */
   brand: { name: string; color: string | null; logo_url: string | null };
   /** address of the account to reconnect */
   address: string | null;

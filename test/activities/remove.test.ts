@@ -344,6 +344,7 @@ it('deletes the links that connected the account, or are to connect it again', a
       name: CANARY,
       accountId: names,
       config: {},
+      brand: { name: CANARY },
       apiKeyId,
       expiresAt: new Date(Date.now() + 60_000),
     });

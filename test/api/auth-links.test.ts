@@ -71,6 +71,13 @@ describe('a link', () => {
     [{ redirect_url: 'nowhere' }, 'redirect_url'],
     [{ expires_in: 10 }, 'expires_in'],
     [{ config: { initial_sync_days: 99 } }, 'config.initial_sync_days'],
+    [{ brand: { name: ' ' } }, 'brand.name'],
+    [{ brand: { name: 'Harbour\u202e' } }, 'brand.name'],
+    [{ brand: { name: 'x'.repeat(81) } }, 'brand.name'],
+    [{ brand: { logo: 'http://cdn.example/logo.png' } }, 'brand.logo'],
+    [{ brand: { logo: 'https://user:pw@cdn.example/logo.png' } }, 'brand.logo'],
+    [{ brand: { logo: 'data:text/html;base64,PHA+' } }, 'brand.logo'],
+    [{ brand: { logo: `data:image/png;base64,${'A'.repeat(65_536)}` } }, 'brand.logo'],
   ])('is refused with %j', async (body, field) => {
     const answer = await api.call('POST', '/auth/links', { body });
     expect(answer.statusCode).toBe(400);
@@ -200,6 +207,18 @@ describe('its page', () => {
     });
     expect((await onPage(token, '', LOGIN)).statusCode).toBe(200);
     expect(intents[0]).toMatchObject({ account_id: accountId });
+  });
+
+  it('has the name and logo of its link, in place of the installation', async () => {
+    const logo = 'data:image/png;base64,iVBORw0KGgo=';
+    const { link, token } = await makeLink({ brand: { name: 'شركة الميناء', logo } });
+    expect(link.brand_name).toBe('شركة الميناء');
+    const { brand } = (await onPage(token, '/link')).json<LinkPage>();
+    expect(brand).toEqual({ name: 'شركة الميناء', color: null, logo_url: logo });
+    const { token: plain } = await makeLink({ brand: { logo } });
+    expect((await onPage(plain, '/link')).json<LinkPage>().brand).toMatchObject({ name: 'Email API', logo_url: logo });
+    const [listed] = (await api.get<{ data: AuthLink[] }>('/auth/links?limit=1')).data;
+    expect(listed).not.toHaveProperty('logo');
   });
 
   it('stays open after a rejected login', async () => {

@@ -84,4 +84,13 @@ describe('the connect page', () => {
     expect(answer.headers['referrer-policy']).toBe('no-referrer');
     expect(String(answer.headers['content-security-policy'])).toContain("frame-src 'none'");
   });
+
+  it.each([
+    ['https://cdn.example.com/logo.png?x=1', "img-src 'self' data: https://cdn.example.com;"],
+    ['data:image/png;base64,iVBORw0KGgo=', "img-src 'self' data:;"],
+  ])('may load the logo of its link: %s', async (logo, policy) => {
+    const made = await api.call('POST', '/auth/links', { body: { brand: { name: 'Harbour', logo } } });
+    const answer = await get(new URL(made.json<{ url: string }>().url).pathname);
+    expect(String(answer.headers['content-security-policy'])).toContain(policy);
+  });
 });

@@ -4,6 +4,7 @@ import {
   AuthLinkDeleted,
   AuthLinkList,
   CreateAuthLink,
+  type LinkBrand,
   LINK_SECONDS,
   LINK_STATUSES,
   MailServers,
@@ -40,6 +41,7 @@ export const authLinkRoutes: Routes = (app, { db, settings, findServers }) => {
     },
     async ({ body, caller }) => {
       if (body.redirect_url !== undefined) checkRedirect(body.redirect_url);
+      if (body.brand) checkBrand(body.brand);
       if (body.account_id !== undefined) existing(await getAccount(db, body.account_id), 'account');
       const expiresAt = new Date(Date.now() + (body.expires_in ?? LINK_SECONDS.default) * 1000);
       const { token, authLink } = await createAuthLink(db, {
@@ -48,6 +50,7 @@ export const authLinkRoutes: Routes = (app, { db, settings, findServers }) => {
         name: body.name ?? null,
         accountId: body.account_id ?? null,
         config: body.config ?? {},
+        brand: body.brand ?? null,
         apiKeyId: caller.apiKeyId,
         expiresAt,
       });
@@ -144,3 +147,25 @@ function checkRedirect(url: string): void {
     throw new ApiError('invalid_parameters', 'redirect_url must not contain a user or password');
   }
 }
+
+/** Images that browsers show without running anything in them. */
+const DATA_IMAGE = /^data:image\/(png|jpeg|gif|webp|svg\+xml);base64,[A-Za-z0-9+/]+={0,2}$/;
+/** Controls, and marks that change the direction of what follows: they could make the page say something else. */
+const UNSEEN = /[\p{Cc}\u061C\u200E\u200F\u2028-\u202E\u2066-\u2069]/u;
+
+/** @throws ApiError invalid_parameters naming the field */
+function checkBrand({ name, logo }: LinkBrand): void {
+  if (name !== undefined && (UNSEEN.test(name) || name.trim() === '')) {
+    throw new ApiError('invalid_parameters', 'brand.name must be visible text without control or direction characters');
+  }
+  if (logo === undefined || DATA_IMAGE.test(logo)) return;
+  const url = URL.canParse(logo) ? new URL(logo) : undefined;
+  if (url?.protocol !== 'https:' || url.username || url.password || logo.length > MAX_URL) {
+    throw new ApiError(
+      'invalid_parameters',
+      'brand.logo must be a data URL of a PNG, JPEG, GIF, WebP or SVG image in base64, or an https:// URL without a login',
+    );
+  }
+}
+
+const MAX_URL = 2048;

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { and, desc, eq, isNull, lt, type SQL, sql } from 'drizzle-orm';
-import type { AuthLink, AuthLinkConfig, LinkStatus } from '../../contract/auth-link.ts';
+import type { AuthLink, AuthLinkConfig, LinkBrand, LinkStatus } from '../../contract/auth-link.ts';
 import { newId } from '../../new-id.ts';
 import type { Queryable } from '../driver/client.ts';
 import { authLinks } from '../schema/index.ts';
@@ -28,6 +28,7 @@ export interface NewAuthLink {
   name: string | null;
   accountId: string | null;
   config: AuthLinkConfig;
+  brand: LinkBrand | null;
   apiKeyId: string;
   expiresAt: Date;
 }
@@ -47,7 +48,7 @@ export async function createAuthLink(
   const token = randomBytes(TOKEN_BYTES).toString('base64url');
   const stored = { ...link, id, createdAt: new Date(), usedAt: null, connectedId: null };
   await db.insert(authLinks).values({ ...stored, digest: digestOfToken(token) });
-  return { id, token, authLink: toAuthLink({ ...stored, status: 'open' }) };
+  return { id, token, authLink: toAuthLink({ ...stored, brandName: link.brand?.name ?? null, status: 'open' }) };
 }
 
 /** A link ends with the key that made it. */
@@ -73,10 +74,12 @@ export async function listAuthLinks(
   page: { offset: number; limit: number; status?: LinkStatus | undefined; accountId?: string | undefined },
 ): Promise<{ data: AuthLink[]; hasMore: boolean }> {
   const { id, name, accountId, connectedId, redirectUrl, state, apiKeyId, createdAt, expiresAt, usedAt } = authLinks;
+  // without the logo, which may be large
+  const brandName = sql<string | null>`${authLinks.brand} ->> 'name'`;
   const rows = await db
     .select({
       status: STATUS,
-      ...{ id, name, accountId, connectedId, redirectUrl, state, apiKeyId, createdAt, expiresAt, usedAt },
+      ...{ id, name, accountId, connectedId, redirectUrl, state, brandName, apiKeyId, createdAt, expiresAt, usedAt },
     })
     .from(authLinks)
     .where(
@@ -92,7 +95,11 @@ export async function listAuthLinks(
 }
 
 /** A link as its creator sees it. */
-type ShownLink = Omit<StoredAuthLink, 'config'> & { createdAt: Date; status: LinkStatus };
+type ShownLink = Omit<StoredAuthLink, 'config' | 'brand'> & {
+  brandName: string | null;
+  createdAt: Date;
+  status: LinkStatus;
+};
 
 function toAuthLink(link: ShownLink): AuthLink {
   return {
@@ -104,6 +111,7 @@ function toAuthLink(link: ShownLink): AuthLink {
     connected_account_id: link.connectedId,
     redirect_url: link.redirectUrl,
     state: link.state,
+    brand_name: link.brandName,
     created_by: link.apiKeyId,
     created_at: link.createdAt.toISOString(),
     expires_at: link.expiresAt.toISOString(),

@@ -1,7 +1,7 @@
 import { sql } from 'drizzle-orm';
 import { index, integer, jsonb, pgTable, primaryKey, smallint, text } from 'drizzle-orm/pg-core';
 import type { Permissions } from '../../contract/api-key.ts';
-import type { AuthLinkConfig } from '../../contract/auth-link.ts';
+import type { AuthLinkConfig, LinkBrand } from '../../contract/auth-link.ts';
 import { at, bytea } from './columns.ts';
 
 export const apiKeys = pgTable('api_keys', {
@@ -74,6 +74,8 @@ export const authLinks = pgTable(
     /** the account to connect again; null: a new one, or the one that has the mailbox */
     accountId: text('account_id'),
     config: jsonb().$type<AuthLinkConfig>().notNull(),
+    /** whom the page names, with which logo; null: as the installation */
+    brand: jsonb().$type<LinkBrand>(),
     apiKeyId: text('api_key_id').notNull(),
     createdAt: at('created_at').notNull(),
     expiresAt: at('expires_at').notNull(),
