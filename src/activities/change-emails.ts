@@ -1,6 +1,8 @@
 import { Context } from '@temporalio/activity';
 import { type BatchChange, changeMany } from '../mailbox/changes/batch.ts';
-import { ensureRoleFolder } from '../mailbox/folders/by-role.ts';
+import { trashEmail } from '../mailbox/changes/trash.ts';
+import type { SyncContext } from '../mailbox/context.ts';
+import { ensureRoleFolder, placeOf } from '../mailbox/folders/by-role.ts';
 import {
   type BatchError,
   type BatchProgress,
@@ -16,6 +18,12 @@ import { withHeartbeat } from './heartbeat.ts';
 export type BatchActivities = ReturnType<typeof createBatchActivities>;
 
 export type { BatchProgress };
+
+/** How emails move to Trash; one that the account does not include is no target. */
+async function trashOf(ctx: SyncContext): Promise<Pick<BatchChange, 'findTarget' | 'trash'>> {
+  const { folder } = await placeOf(ctx, 'TRASH');
+  return folder ? { findTarget: () => ensureRoleFolder(ctx, 'TRASH') } : { trash: (id) => trashEmail(ctx, id) };
+}
 
 /** Emails of one transaction; each has an event with its body. */
 const CHUNK = 500;
@@ -38,12 +46,10 @@ export function createBatchActivities(deps: MailboxDeps) {
         if (!next || next.items.length === 0) return completeBatch(deps.db, batchId);
         const { flags, folderId, trash } = next.change;
         await withMailbox(deps, accountId, async (ctx) => {
-          const findTarget: BatchChange['findTarget'] = trash
-            ? () => ensureRoleFolder(ctx, 'TRASH')
-            : folderId === undefined
-              ? undefined
-              : () => targetOf(ctx, folderId);
-          await changeMany(ctx, next.items, { batchId, flags, findTarget, givesUp });
+          const findTarget: BatchChange['findTarget'] =
+            folderId === undefined ? undefined : () => targetOf(ctx, folderId);
+          const where = trash ? await trashOf(ctx) : { findTarget };
+          await changeMany(ctx, next.items, { batchId, flags, givesUp, ...where });
         });
       }
       return progressOfBatch(deps.db, batchId);

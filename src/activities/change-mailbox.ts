@@ -2,8 +2,8 @@ import { ApiError } from '../contract/errors.ts';
 import { isRunFinished, recordFinishedRun, type RunRef } from '../db/coordination/finished-runs.ts';
 import { changeFlags, type FlagChange, markEmail as mark } from '../mailbox/changes/mark.ts';
 import { moveEmail as move } from '../mailbox/changes/move.ts';
+import { trashEmail as trash } from '../mailbox/changes/trash.ts';
 import type { SyncContext } from '../mailbox/context.ts';
-import { ensureRoleFolder } from '../mailbox/folders/by-role.ts';
 import {
   changeFolder as change,
   createFolder as create,
@@ -47,7 +47,7 @@ export function createChangeEmailActivities(deps: MailboxDeps) {
 
   /** Moves an email to Trash, which is created if it is missing. */
   function trashEmail({ accountId, emailId }: OfEmail): Promise<void> {
-    return runChange(deps, accountId, (ctx, run) => move(ctx, emailId, () => ensureRoleFolder(ctx, 'TRASH'), run));
+    return runChange(deps, accountId, (ctx, run) => trash(ctx, emailId, run));
   }
 
   /** Changes flags of an email, then its folder. */

@@ -1,5 +1,5 @@
 import { ApplicationFailure } from '@temporalio/common';
-import type { AuthIntent, ConnectIntent, ServerLogin, ServerSettings } from '../contract/account.ts';
+import type { AuthIntent, ConnectIntent, FolderChoice, ServerLogin, ServerSettings } from '../contract/account.ts';
 import { ApiError } from '../contract/errors.ts';
 import { isId } from '../contract/ids.ts';
 import {
@@ -27,6 +27,7 @@ import { type FolderSnapshot, listFoldersWithStatus } from '../imap/list.ts';
 import { type ImapSession, openSession } from '../imap/session.ts';
 import { MailError, type MailErrorCode } from '../mail-wire/mail-error.ts';
 import { type NewestMail, readNewest } from '../mailbox/baseline.ts';
+import { chosenOf } from '../mailbox/folders/choice.ts';
 import { CredentialsUnreadable, openCredentials, sealCredentials } from '../mailbox/settings.ts';
 import { insertBaselineFolders } from '../mailbox/store/folders.ts';
 import { newId } from '../new-id.ts';
@@ -119,7 +120,7 @@ export function createConnectActivities(deps: ConnectDeps) {
     const session = await logInToBoth(imap, smtp);
     try {
       if (stored && intent.by_link) await proveOwner(stored, imap);
-      const baseline = stored ? NO_BASELINE : await readBaseline(session);
+      const baseline = stored ? NO_BASELINE : await readBaseline(session, intent.config?.folders ?? null);
       const accountId = stored?.id ?? newId('account');
       const connection = connectionOf(accountId, sides);
       return await db.transaction(async (tx) => {
@@ -309,6 +310,7 @@ async function addAccount(
     userId: login.toLowerCase(),
     name: intent.name ?? login,
     initialSyncDays: initialSyncDaysOf(intent),
+    folderChoice: intent.config?.folders ?? null,
     at,
   });
   if (!account) return false;
@@ -327,7 +329,10 @@ async function reconnectAccount(
   connection: NewConnection,
 ): Promise<boolean> {
   const initialSyncDays = initialSyncDaysOf(intent);
-  const change = await updateConnection(tx, accountId, { ...connection, name: intent.name, initialSyncDays });
+  const change = await updateConnection(tx, accountId, {
+    ...{ ...connection, name: intent.name, initialSyncDays },
+    folderChoice: intent.config?.folders,
+  });
   if (!change) return false;
   const { account, previous } = change;
   const createdAt = new Date();
@@ -365,9 +370,12 @@ interface Baseline {
 
 const NO_BASELINE: Baseline = { folders: [], newest: new Map() };
 
-async function readBaseline(session: ImapSession): Promise<Baseline> {
+async function readBaseline(session: ImapSession, choice: FolderChoice | null): Promise<Baseline> {
   const until = performance.now() + BASELINE_MS;
-  const folders = await listFoldersWithStatus(session, () => performance.now() < until);
+  const folders = await listFoldersWithStatus(session, {
+    choose: (listed) => chosenOf(choice, listed),
+    wanted: () => performance.now() < until,
+  });
   return { folders, newest: await readNewest(session, folders, performance.now() + NEWEST_MS) };
 }
 

@@ -9,6 +9,8 @@ import { giveUpStaleDrafts } from '../outgoing/draft-state.ts';
 import { giveUpStaleSends } from '../outgoing/send-state.ts';
 import type { Storage } from '../storage/storage.ts';
 import type { LostRuns } from '../webhooks/dispatch/lost-runs.ts';
+import { removeAllExcluded } from '../mailbox/folders/exclude.ts';
+import { withHeartbeat } from './heartbeat.ts';
 
 export interface HousekeepingDeps {
   db: Db;
@@ -48,6 +50,7 @@ export function createHousekeepingActivities(deps: HousekeepingDeps) {
       Context.current().heartbeat();
       return performance.now() >= until;
     };
+    if (!(await withHeartbeat(() => removeAllExcluded({ db, storage }, isOver)))) return { done: false };
     if (!(await deleteOldMail({ db, storage }, isOver))) return { done: false };
     await forgetDeadWorkers(db);
     const deleteFiles = (keys: string[]) => storage.delete(keys);

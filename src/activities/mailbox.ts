@@ -1,61 +1,27 @@
 import { CancelledFailure, Context } from '@temporalio/activity';
 import { sleep } from '../async.ts';
 import { ApiError } from '../contract/errors.ts';
-import type { Db } from '../db/driver/client.ts';
 import { ImportStopped } from '../db/coordination/import-state.ts';
-import { type Lease, type LeaseNotifications, requestRoom, takeLease } from '../db/coordination/lease.ts';
-import { openInTurn } from '../imap/room.ts';
-import { type ImapSession, openSession } from '../imap/session.ts';
-import type { Logger } from '../runtime/logger.ts';
+import { takeLease } from '../db/coordination/lease.ts';
 import { MailError } from '../mail-wire/mail-error.ts';
-import type { Admission } from '../mailbox/admission.ts';
-import { createTokenEnds, loginOf, withLogin } from '../mailbox/logins.ts';
+import { createTokenEnds } from '../mailbox/logins.ts';
 import { isScanned, scanBaseline } from '../mailbox/baseline.ts';
 import type { SyncContext } from '../mailbox/context.ts';
+import { removeExcluded } from '../mailbox/folders/exclude.ts';
+import { syncFolders } from '../mailbox/folders/list-pass.ts';
 import { importMail } from '../mailbox/import.ts';
 import { importHistory } from '../mailbox/import-history.ts';
-import { loadSyncSettings, saveVerification, saveWatchFailure, type SyncSettings } from '../mailbox/settings.ts';
+import { loadSyncSettings, saveVerification, type SyncSettings } from '../mailbox/settings.ts';
 import { loadFolders } from '../mailbox/store/folders.ts';
 import { loadImportRun } from '../mailbox/store/import-folders.ts';
 import { type Verification, verifyMailbox } from '../mailbox/verify.ts';
 import { watch } from '../mailbox/watch.ts';
-import { syncContext } from '../mailbox/with-mailbox.ts';
-import type { MailParser } from '../mime/parser.ts';
-import type { Tokens } from '../oauth/tokens.ts';
-import type { Outbound } from '../security/outbound.ts';
-import type { Secrets } from '../security/secrets.ts';
-import type { Storage } from '../storage/storage.ts';
-import { detailOf, toFailure } from './failures.ts';
+import { toFailure } from './failures.ts';
 import { withHeartbeat } from './heartbeat.ts';
-import { awaitLogin, obeyRefusal } from './login-turns.ts';
-import type { RunningWatches } from '../mailbox/running-watches.ts';
+import { inTurns, type Mailbox, noteFailure, openContext, openMailbox, type WatchDeps } from './mailbox-connections.ts';
 
 export type { Verification } from '../mailbox/verify.ts';
-
-export interface WatchDeps {
-  db: Db;
-  storage: Storage;
-  /** holds large messages while they are read; see Config.dataDir */
-  tempDir: string;
-  parser: MailParser;
-  logger: Logger;
-  secrets: Secrets;
-  tokens: Tokens;
-  outbound: Outbound;
-  /** milliseconds; see Config.sync */
-  sync: { pollMs: number; loginCheckMs: number; loginsPerMinute: number };
-  leases: LeaseNotifications;
-  /** of this process; see maintenance/lost-watches.ts */
-  workerId?: string;
-  /** lists each watch while it runs */
-  watches?: Pick<RunningWatches, 'add'>;
-  /** lets watches begin; left out: all at once */
-  admission?: Admission;
-  /** signals the account's workflow that its mailbox is connected and in sync */
-  signalConnected(accountId: string): Promise<void>;
-  /** milliseconds between two heartbeats; for tests */
-  heartbeatMs?: number;
-}
+export type { WatchDeps } from './mailbox-connections.ts';
 
 export type MailboxActivities = ReturnType<typeof createMailboxActivities>;
 
@@ -68,12 +34,6 @@ const IMPORT_MS = 10 * MINUTE;
 /** Between two scans of older mail after one that was not completed; twice as long each time. */
 const SCAN_RETRY_MS = MINUTE;
 const SCAN_RETRY_MAX_MS = 60 * MINUTE;
-/** How long a connection that another task needs is used at least, and how long the pause after its release is. */
-const TURN_MS = 2_000;
-const PAUSE_MS = 2_000;
-/** How long a connection may be idle, beyond the timeout of a command: usually longer than the interval of polls. */
-const QUIET_MS = 5 * MINUTE;
-
 /** Long activities on the queue `mailboxes`: each holds IMAP connections of one account. */
 export function createMailboxActivities(deps: WatchDeps) {
   const heartbeatMs = deps.heartbeatMs ?? HEARTBEAT_MS;
@@ -107,17 +67,6 @@ export function createMailboxActivities(deps: WatchDeps) {
   return { watchMailbox, importMailbox, importOlderMail, verifyStore };
 }
 
-/** An account to whose mailbox an activity opens connections. */
-interface Mailbox {
-  deps: WatchDeps;
-  lease: Lease;
-  settings: SyncSettings;
-  /** whether the baseline of every folder has been scanned; set by the scan */
-  baseline: { scanned: boolean };
-  /** Opens a connection; the signal that ends the activity closes it. */
-  connect(): Promise<ImapSession>;
-}
-
 async function watchUntilEnd(deps: WatchDeps, accountId: string): Promise<void> {
   const { cancellationSignal } = Context.current();
   await deps.admission?.admit(cancellationSignal);
@@ -133,6 +82,7 @@ async function watchUntilEnd(deps: WatchDeps, accountId: string): Promise<void> 
   let parts: Promise<void>[] = [];
   try {
     const mailbox = await openMailbox(deps, lease, settings, end.signal);
+    if (!settings.choice.isApplied) await applyChoice(mailbox);
     const ctx = await openContext(mailbox);
     connected = true;
     parts = [
@@ -158,11 +108,17 @@ async function watchUntilEnd(deps: WatchDeps, accountId: string): Promise<void> 
   }
 }
 
-/** Stores why the account is not in sync. */
-async function noteFailure({ db, logger }: WatchDeps, accountId: string, error: unknown): Promise<void> {
-  await saveWatchFailure(db, accountId, detailOf(error)).catch((err: unknown) => {
-    logger.warn({ err, accountId }, 'could not store the failure of a watch');
-  });
+/** Removes the folders that a new choice excludes, even without the server, then stores those that it adds, before their mail is scanned. */
+async function applyChoice(mailbox: Mailbox): Promise<void> {
+  const { deps, lease, settings, baseline } = mailbox;
+  await removeExcluded({ ...deps, lease, account: { id: lease.accountId, choice: settings.choice } });
+  const ctx = await openContext(mailbox);
+  try {
+    await syncFolders(ctx, { freshSession: true });
+  } finally {
+    await ctx.session.end();
+  }
+  baseline.scanned = isScanned(await loadFolders(deps.db, lease.accountId));
 }
 
 /** False: more mail is left to import. */
@@ -264,74 +220,6 @@ function endSignal(ms: number): { signal: AbortSignal; abort(): void; stop(): vo
       context.cancellationSignal.removeEventListener('abort', abort);
     },
   };
-}
-
-/** @param signal closes every connection to the mailbox when it aborts */
-async function openMailbox(
-  deps: WatchDeps,
-  lease: Lease,
-  settings: SyncSettings,
-  signal: AbortSignal,
-): Promise<Mailbox> {
-  const { accountId } = lease;
-  const { host } = settings.imap;
-  const open = async () => {
-    await awaitLogin(deps, host, signal);
-    const imap = await loginOf(deps, accountId, settings, 'imap');
-    const options = { outbound: deps.outbound, signal, idleMs: QUIET_MS };
-    return withLogin(deps, accountId, imap, () => openSession(imap, options)).catch(async (error: unknown) => {
-      const onPause = () => noteFailure(deps, accountId, error);
-      await obeyRefusal(deps, { host, error, onPause }, signal);
-      throw error;
-    });
-  };
-  const connect = () =>
-    openInTurn(open, {
-      signal,
-      makeRoom: () => requestRoom(deps.db, accountId),
-    });
-  const baseline = { scanned: isScanned(await loadFolders(deps.db, accountId)) };
-  return { deps, lease, settings, baseline, connect };
-}
-
-async function openContext({ deps, lease, settings, baseline, connect }: Mailbox): Promise<SyncContext> {
-  const session = await connect();
-  return syncContext(deps, settings, { reopen: connect, session, lease, baselineKnown: () => baseline.scanned });
-}
-
-/**
- * Does resumable work on separate connections: when another task needs a connection and the server allows no further one, it
- * closes its own for a while. Returns when the work is done, or `signal` is aborted.
- */
-async function inTurns(
-  mailbox: Mailbox,
-  signal: AbortSignal,
-  work: (ctx: SyncContext, signal: AbortSignal) => Promise<void>,
-): Promise<void> {
-  const { deps, lease } = mailbox;
-  const isTokenEnd = createTokenEnds();
-  for (let isDone = false; !isDone && !signal.aborted; ) {
-    const turn = new AbortController();
-    const ctx = await openContext(mailbox);
-    const began = performance.now();
-    let timer: NodeJS.Timeout | undefined;
-    const stopListening = deps.leases.onRoomWanted((accountId) => {
-      if (accountId !== lease.accountId) return;
-      timer ??= setTimeout(() => turn.abort(), Math.max(0, began + TURN_MS - performance.now()));
-    });
-    try {
-      await work(ctx, AbortSignal.any([signal, turn.signal]));
-      isDone = !turn.signal.aborted;
-    } catch (error) {
-      // continues with the next token
-      if (!isTokenEnd(ctx.session.token, error)) throw error;
-    } finally {
-      stopListening();
-      clearTimeout(timer);
-      await ctx.session.end();
-    }
-    if (!isDone) await sleep(PAUSE_MS, signal);
-  }
 }
 
 /**

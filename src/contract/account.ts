@@ -1,5 +1,6 @@
 import Type from 'typebox';
 import { DateTime, ListOf, Nullable, OneOf } from './common.ts';
+import { FOLDER_ROLES } from './folder.ts';
 import { OAuth2Credentials, type SignIn } from './oauth.ts';
 
 export const ACCOUNT_STATUSES = ['running', 'errored', 'disconnected'] as const;
@@ -63,6 +64,32 @@ const MailParams = Type.Object({
   smtp_encryption: OneOf(ENCRYPTIONS),
 });
 
+const FolderPatterns = (description: string) =>
+  Type.Optional(
+    Type.Array(Type.String({ minLength: 1, maxLength: 256, pattern: '^[^\\u0000-\\u001f\\u007f]*$' }), {
+      minItems: 1,
+      maxItems: 100,
+      description,
+    }),
+  );
+
+/** Which folders of a mailbox are stored; see src/mailbox/folders/choice.ts. */
+export const FolderChoice = Type.Object(
+  {
+    include: FolderPatterns('only these; omitted: all'),
+    exclude: FolderPatterns('none of these, even if `include` names them'),
+  },
+  {
+    $id: 'FolderChoice',
+    additionalProperties: false,
+    description:
+      `An entry is a role (${FOLDER_ROLES.filter((role) => role !== 'UNKNOWN').join(', ')}) or the path of a folder, with \`/\` ` +
+      'between a folder and its subfolders; `*` stands for any characters, and case does not matter. An entry also covers the ' +
+      'subfolders, except that `INBOX` stands for itself only. A leading `INBOX/` of a path may be omitted.',
+  },
+);
+export type FolderChoice = Type.Static<typeof FolderChoice>;
+
 export const Account = Type.Object(
   {
     object: Type.Literal('Account'),
@@ -92,6 +119,7 @@ export const Account = Type.Object(
       Type.Integer({ description: 'emails with an older `date` are deleted from the store; the mailbox keeps them' }),
       'null: emails are stored as long as they are in the mailbox',
     ),
+    folders: Type.Optional(Nullable(FolderChoice, 'the folders that are stored; null: all')),
   },
   { $id: 'Account' },
 );
@@ -211,6 +239,9 @@ export const AuthIntent = Type.Object(
               'starts an import of older mail (see `createImport`), which follows the initial sync: `all`, or the mail of ' +
               'so many days. On a reconnect it starts one unless an import of the account is unfinished',
           }),
+        ),
+        folders: Type.Optional(
+          Nullable(FolderChoice, 'the folders to store; null: all. On a reconnect, omitted: as before'),
         ),
       }),
     ),

@@ -37,19 +37,24 @@ export async function listFolders(session: ImapSession): Promise<FolderSnapshot[
   return snapshotsOf(session, entries);
 }
 
-/**
- * Every folder with its counters: one LIST-STATUS where the server supports it, else a STATUS for each folder
- * that `wanted` names (all by default).
- */
+/** Which folders are listed. */
+export interface ListOptions {
+  /** those of the whole list that are returned; left out: all */
+  choose?: (folders: FolderSnapshot[]) => FolderSnapshot[];
+  /** whether to read the counters of a folder where each takes a command; left out: of all */
+  wanted?: (folder: FolderSnapshot) => boolean;
+}
+
+/** Folders with their counters: one LIST-STATUS where the server supports it, else a STATUS for each. */
 export async function listFoldersWithStatus(
   session: ImapSession,
-  wanted: (folder: FolderSnapshot) => boolean = () => true,
+  { choose = (folders) => folders, wanted = () => true }: ListOptions = {},
 ): Promise<FolderSnapshot[]> {
   if (session.has('LIST-STATUS') || session.has('IMAP4rev2')) {
     const entries = await session.run('LIST', () => session.client.list({ statusQuery: STATUS_QUERY }), LIST_LIMITS);
-    return snapshotsOf(session, entries);
+    return choose(snapshotsOf(session, entries));
   }
-  const snapshots = await listFolders(session);
+  const snapshots = choose(await listFolders(session));
   for (const snapshot of snapshots) {
     if (snapshot.selectable && wanted(snapshot)) snapshot.status = await statusOf(session, snapshot.path);
   }

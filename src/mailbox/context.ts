@@ -4,6 +4,7 @@ import type { ImapSession } from '../imap/session.ts';
 import type { Logger } from '../runtime/logger.ts';
 import type { MailParser } from '../mime/parser.ts';
 import type { Storage } from '../storage/storage.ts';
+import type { AccountChoice } from './folders/choice.ts';
 import type { FolderRefusals } from './refusals.ts';
 
 /** The account whose mail is ingested. */
@@ -13,6 +14,8 @@ export interface SyncAccount {
   ownAddresses: string[];
   /** mail that was in the mailbox before this is not new */
   connectedAt: Date;
+  /** which folders are stored; left out: all */
+  choice?: AccountChoice;
 }
 
 /** What every step of a sync needs. A context belongs to one connection: another connection gets another context. */

@@ -9,6 +9,7 @@ import { fromRow } from '../db/driver/rows.ts';
 import { statement } from '../db/driver/statement.ts';
 import { accounts } from '../db/schema/index.ts';
 import type { SealedAt, Secrets } from '../security/secrets.ts';
+import type { AccountChoice } from './folders/choice.ts';
 
 /** The settings of an account that a sync needs. */
 export interface SyncSettings {
@@ -24,6 +25,8 @@ export interface SyncSettings {
   owner: { email: string; display_name?: string };
   connectedAt: Date;
   initialSync: { days: number } | null;
+  /** which folders are stored */
+  choice: AccountChoice;
 }
 
 const settingsOfAccount = statement(
@@ -55,6 +58,7 @@ export async function loadSyncSettings(db: Queryable, accountId: string): Promis
     authservId: authservIdOf(row),
     connectedAt: row.connectedAt,
     initialSync: row.initialSyncStatus ? { days: row.initialSyncDays ?? 30 } : null,
+    choice: { folders: row.folderChoice, isApplied: row.choiceApplied },
   };
 }
 

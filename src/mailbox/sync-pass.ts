@@ -163,10 +163,11 @@ export async function syncNotified(
   return syncMailbox(ctx, { missingBefore: missing });
 }
 
-/** Selects INBOX, where IDLE listens, and ingests what arrived there while another folder was selected. */
+/** Selects INBOX, where IDLE listens (another folder, if the account does not include INBOX), and ingests what arrived there while another folder was selected. */
 export async function selectInbox(ctx: SyncContext, list: SyncedList): Promise<SyncedList> {
   for (let current = list; ; ) {
-    const inbox = foldersOf(current).find((folder) => folder.role === 'INBOX');
+    const folders = foldersOf(current).filter(({ selectable }) => selectable);
+    const inbox = folders.find((folder) => folder.role === 'INBOX') ?? folders[0];
     if (!inbox || selectedPath(ctx.session) === inbox.path) return current;
     const { missing, refused } = await syncEach(ctx, [inbox], false);
     if (!missing || refused.size > 0) return current;

@@ -5,6 +5,7 @@ import { listFolders, statusOf } from '../imap/list.ts';
 import { listUids } from '../imap/list-uids.ts';
 import { changeEmails } from './change-emails.ts';
 import type { SyncContext } from './context.ts';
+import { chosenOf } from './folders/choice.ts';
 import { remapFolder } from './folders/uidvalidity.ts';
 import { isSameMessage } from './ingest/match.ts';
 import { type Selection, withSelected } from './selected.ts';
@@ -97,7 +98,8 @@ function comparable(folders: FolderState[]): FolderState[] {
 /** Compares the stored folders with the list of the server. */
 async function compareList(ctx: SyncContext): Promise<Difference[]> {
   const stored = (await loadFolders(ctx.db, ctx.account.id)).filter(({ vacating }) => !vacating);
-  const listed = new Set((await listFolders(ctx.session)).map(({ path }) => path));
+  const chosen = chosenOf(ctx.account.choice?.folders, await listFolders(ctx.session));
+  const listed = new Set(chosen.map(({ path }) => path));
   const known = new Set(stored.map(({ path }) => path));
   const unknown = [...listed].filter((path) => !known.has(path));
   return [

@@ -85,10 +85,10 @@ const NO = () => false;
 /** The context of a session of an account under a lease. */
 export function syncContext(
   { db, storage, parser, logger, tempDir }: Pick<MailboxDeps, 'db' | 'storage' | 'parser' | 'logger' | 'tempDir'>,
-  { ownAddresses, connectedAt }: SyncSettings,
+  { ownAddresses, connectedAt, choice }: SyncSettings,
   own: Pick<SyncContext, 'session' | 'lease' | 'baselineKnown' | 'reopen'>,
 ): SyncContext {
-  const account = { id: own.lease.accountId, ownAddresses, connectedAt };
+  const account = { id: own.lease.accountId, ownAddresses, connectedAt, choice };
   const refusals = createFolderRefusals(account.id, logger);
   return { db, storage, parser, logger, tempDir, account, refusals, ...own };
 }

@@ -9,7 +9,7 @@ import { FolderMissing, MailError } from '../mail-wire/mail-error.ts';
 import { changeEmails, recordDeletions } from '../mailbox/change-emails.ts';
 import { messageAt } from '../mailbox/changes/locate.ts';
 import type { SyncContext } from '../mailbox/context.ts';
-import { ensureRoleFolder } from '../mailbox/folders/by-role.ts';
+import { ensureRoleFolder, placeOf } from '../mailbox/folders/by-role.ts';
 import { ingestAppended } from '../mailbox/ingest/ingest.ts';
 import { loadSyncSettings, type SyncSettings } from '../mailbox/settings.ts';
 import { locateEmails } from '../mailbox/store/email-states.ts';
@@ -218,7 +218,7 @@ async function expungeAt(ctx: SyncContext, location: EmailLocation, messageId: s
     }
     // In Gmail a message expunged from Drafts stays in All Mail; only EXPUNGE in Trash deletes it permanently.
     if (location.role === 'ALL') return false;
-    const trash = await ensureRoleFolder(ctx, 'TRASH');
+    const trash = await placeOf(ctx, 'TRASH');
     const moved = (await moveMessages(session, [uid], trash.path)).uids.get(uid);
     if (moved === undefined) return false;
     await openFolder(session, trash.path);

@@ -1,4 +1,6 @@
 import { ApiError } from '../contract/errors.ts';
+import { inLease } from '../db/coordination/lease.ts';
+import { detachAttachments } from '../db/queries/mail/attachments.ts';
 import { appendMessage } from '../imap/append.ts';
 import { expungeMessages } from '../imap/expunge.ts';
 import { findByMessageId } from '../imap/search.ts';
@@ -6,14 +8,21 @@ import { openFolder } from '../imap/select.ts';
 import { MailError } from '../mail-wire/mail-error.ts';
 import type { SyncContext } from '../mailbox/context.ts';
 import { emailsAt } from '../mailbox/store/locations.ts';
-import { ensureRoleFolder } from '../mailbox/folders/by-role.ts';
+import { placeOf } from '../mailbox/folders/by-role.ts';
 import { type Appended, ingestAppended, ingestComposed, learnWhetherKept } from '../mailbox/ingest/ingest.ts';
 import type { FolderState } from '../mailbox/store/folders.ts';
 import { saveProvisionalEmail } from '../mailbox/provisional-email.ts';
 import { type MailboxDeps, withMailbox } from '../mailbox/with-mailbox.ts';
 import { type LoadedSend, loadSource } from './compose.ts';
 import { removeDraftEmail } from './drafts.ts';
-import { clearProvisional, filesOfIngested, isCopyIngested, loadSend, type SendRow } from '../outgoing/send-state.ts';
+import {
+  clearProvisional,
+  filesOfIngested,
+  isCopyIngested,
+  loadSend,
+  markCopiesIngested,
+  type SendRow,
+} from '../outgoing/send-state.ts';
 
 /** Options for filing a copy. */
 export interface Filing {
@@ -124,7 +133,8 @@ async function fileCopy(
   const { session } = ctx;
   const filesItself = filing.filesItself || session.has('X-GM-EXT-1');
   if (filesItself && !filing.search) return false;
-  const folder = await ensureRoleFolder(ctx, 'SENT');
+  const { path, folder } = await placeOf(ctx, 'SENT');
+  if (!folder) return fileUnstored(ctx, path, { id, messageId, storageKey, ...filing });
   const found = filing.search ? await findCopies(ctx, folder, { id, messageId }) : [];
   if (found.length > 0) {
     await ingestFound(ctx, folder, found);
@@ -134,6 +144,28 @@ async function fileCopy(
   if (filing.search && (await isCopyIngested(ctx.db, id))) return true;
   if (filesItself && !filing.appendAnyway) return false;
   await fileOnce(ctx, folder, { id, messageId, storageKey, ...filing });
+  return true;
+}
+
+/**
+ * Files the copy in a Sent that the account does not include: nothing of it is stored, and its id is not found from then on. False
+ * as for `fileCopy`.
+ */
+async function fileUnstored(
+  ctx: SyncContext,
+  path: string,
+  copy: Copy & Filing & { filesItself: boolean },
+): Promise<boolean> {
+  const { db, session, storage } = ctx;
+  if (copy.search) await openFolder(session, path);
+  const isThere = copy.search && (await findByMessageId(session, copy.messageId)).length > 0;
+  if (!isThere && copy.filesItself && !copy.appendAnyway) return false;
+  if (!isThere) await append(ctx, path, copy);
+  const files = await inLease(db, ctx.lease, async (tx) => {
+    await markCopiesIngested(tx, [{ id: copy.id, storageKey: '' }], new Date());
+    return detachAttachments(tx, copy.id);
+  });
+  await storage.delete(files.map(({ storageKey }) => storageKey));
   return true;
 }
 
@@ -217,8 +249,7 @@ export async function isInSent(deps: MailboxDeps, { accountId, messageId }: Send
   if (!messageId) return false;
   try {
     return await withMailbox(deps, accountId, async (ctx) => {
-      const folder = await ensureRoleFolder(ctx, 'SENT');
-      await openFolder(ctx.session, folder.path);
+      await openFolder(ctx.session, (await placeOf(ctx, 'SENT')).path);
       return (await findByMessageId(ctx.session, messageId)).length > 0;
     });
   } catch (error) {

@@ -1,7 +1,7 @@
 import { callOfReserved } from '../db/access/idempotency.ts';
 import { findByMessageId } from '../imap/search.ts';
 import { openFolder } from '../imap/select.ts';
-import { ensureRoleFolder } from '../mailbox/folders/by-role.ts';
+import { placeOf } from '../mailbox/folders/by-role.ts';
 import { type MailboxDeps, withMailbox } from '../mailbox/with-mailbox.ts';
 import { recentKeyedParts } from '../outgoing/keyed-id.ts';
 import type { SendRow } from '../outgoing/send-state.ts';
@@ -42,8 +42,7 @@ export async function sentBeforeRestore(
   const candidates = draftId === null ? parts.map((part) => ownMessageId(deps, domain, part)) : [ownId];
   if (candidates.length === 0) return undefined;
   return withMailbox(deps, accountId, async (ctx) => {
-    const folder = await ensureRoleFolder(ctx, 'SENT');
-    await openFolder(ctx.session, folder.path);
+    await openFolder(ctx.session, (await placeOf(ctx, 'SENT')).path);
     for (const messageId of candidates) {
       if ((await findByMessageId(ctx.session, messageId)).length > 0) return messageId;
     }

@@ -29,6 +29,7 @@ const RELEASED = {
   '0012_imports': '9c181f78c32d8ec5db4a05769f9962933ce139709728e660f3733b35744ffa7a',
   '0013_batches': '1ec2e09a2927f40a200217bf60b6e37f21d8655824d11321223f7213d89040b8',
   '0014_brand_of_auth_links': 'c8e12cc570990a78bdf4635b02b5c561b9206b6278ea0a746effd3c946f64300',
+  '0015_folder_choice': '4a98dfb8d742dca450d13107de7c9d3a5ec31aa0fc23de0be21e128a409b940c',
 };
 
 let whole: TestDatabase;

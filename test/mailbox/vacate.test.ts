@@ -9,6 +9,7 @@ import { loadFolder, loadFolders } from '../../src/mailbox/store/folders.ts';
 import { emailsAt, findCandidates, insertLocations } from '../../src/mailbox/store/locations.ts';
 import { deleteVanished, markVanished } from '../../src/mailbox/store/vanished-locations.ts';
 import { loadLocations, moveLocations } from '../../src/mailbox/store/moves.ts';
+import { openStorage } from '../../src/storage/storage.ts';
 import { applyList, factsOf, serverOf, storedTypes } from '../helpers/product/folder-changes.ts';
 import { emailAt, fillFolder, measure, type MeasuredDb } from '../helpers/fakes/large-folder.ts';
 import { isLong } from '../helpers/runner/long.ts';
@@ -44,7 +45,8 @@ beforeEach(async () => {
   test = await testDatabase({ copyOf: filled });
   measured = measure(test.database);
   lease = { accountId: account, watchEpoch: null };
-  ctx = { db: measured.db, lease, account: { id: account, ownAddresses: [], connectedAt: new Date(0) } };
+  const storage = openStorage('file:///nowhere');
+  ctx = { db: measured.db, lease, storage, account: { id: account, ownAddresses: [], connectedAt: new Date(0) } };
 }, 60_000);
 afterEach(() => test.drop());
 

@@ -5,6 +5,7 @@ import {
   AccountDeleted,
   AccountList,
   AuthIntent,
+  FolderChoice,
   MailboxReparse,
   MailboxVerification,
 } from '../../contract/account.ts';
@@ -41,6 +42,7 @@ const UpdateAccount = Type.Object({
       'days for which mail is stored, by its `date`; null: as long as it is in the mailbox',
     ),
   ),
+  folders: Type.Optional(Nullable(FolderChoice, 'the folders to store; null: all')),
 });
 
 /** Routes that connect mailboxes and manage accounts. */
@@ -171,22 +173,27 @@ export const accountRoutes: Routes = (app, { db, secrets, fetch, commands, admis
           'foreign ones (RFC 8601 5); it applies to mail that arrives from then on. With ' +
           '`retention_days`, emails with an older `date` are deleted from the store within an hour, without an event, but not ' +
           'in the first 24 hours after they were stored. The mailbox keeps them, and drafts stay. A larger value, or null, ' +
-          'does not bring them back.',
+          'does not bring them back. With `folders`, the stored folders that it excludes are deleted from the store with their ' +
+          'mail, without an event, as soon as the mailbox is reached, or else within an hour; emails that another folder holds stay. ' +
+          'Folders that it adds are stored with ' +
+          'the mail that they hold as older mail, which is imported as far back as the account was.',
         params: Params,
         body: UpdateAccount,
         response: responses('The account', Account, 'not_found'),
       },
     },
-    async ({ params, body: { metadata, retention_days: retentionDays, authserv_id: authservId } }) => {
-      if (metadata === undefined && retentionDays === undefined && authservId === undefined) {
-        throw new ApiError('invalid_parameters', 'metadata, retention_days or authserv_id is required');
+    async ({ params, body }) => {
+      const { metadata, retention_days: retentionDays, authserv_id: authservId, folders: folderChoice } = body;
+      if (Object.keys(body).length === 0) {
+        throw new ApiError('invalid_parameters', 'metadata, retention_days, authserv_id or folders is required');
       }
       const change = {
         ...(metadata && { metadata }),
         ...(retentionDays === undefined ? {} : { retentionDays }),
         ...(authservId === undefined ? {} : { authservId }),
+        ...(folderChoice === undefined ? {} : { folderChoice }),
       };
-      return existing(await changeAccount(db, params.id, change), 'account');
+      return existing(await db.transaction((tx) => changeAccount(tx, params.id, change)), 'account');
     },
   );
 

@@ -115,6 +115,14 @@ export async function eraseEvents(
   return rows.length === 0;
 }
 
+/** Erases the `data` of the events of these objects, except those with pending deliveries. The caller bounds their number. */
+export async function eraseEventsOf(db: Queryable, accountId: string, objectIds: readonly string[]): Promise<void> {
+  await db.execute(sql`
+    update events e set data = '{}'
+    where e.object_id = any(${sql.param(objectIds)}::text[]) and e.account_id = ${accountId} and e.data <> '{}'
+      and not exists (select from deliveries d where d.event_id = e.id and d.status = 'pending')`);
+}
+
 /** Deletes the links that connected an account or were created to reconnect it: they hold data of its owner. */
 export async function deleteLinksOf(db: Db, accountId: string): Promise<void> {
   await deleteRows(db, authLinks, sql`account_id = ${accountId} or connected_id = ${accountId}`);

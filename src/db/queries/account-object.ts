@@ -23,6 +23,7 @@ export type AccountRow = Pick<
   | 'lastSyncedAt'
   | 'retentionDays'
   | 'authservId'
+  | 'folderChoice'
 > &
   InitialSyncRow & {
     /** `failingAppOf`, where it was selected */
@@ -72,6 +73,7 @@ export function toAccount(row: AccountRow): Account {
     initial_sync: toInitialSync(row),
     authserv_id: row.authservId,
     retention_days: row.retentionDays,
+    folders: row.folderChoice,
   };
 }
 

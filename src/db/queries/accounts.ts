@@ -1,5 +1,12 @@
 import { and, eq, getTableColumns, gt, ilike, isNotNull, isNull, or, type SQL, sql } from 'drizzle-orm';
-import type { Account, AccountStatus, Encryption, InitialSyncStatus, ServerSettings } from '../../contract/account.ts';
+import type {
+  Account,
+  AccountStatus,
+  Encryption,
+  FolderChoice,
+  InitialSyncStatus,
+  ServerSettings,
+} from '../../contract/account.ts';
 import { failingAppOf, toAccount } from './account-object.ts';
 import type { Queryable, Tx } from '../driver/client.ts';
 import { announceLease } from '../coordination/lease.ts';
@@ -59,17 +66,29 @@ export interface AccountChange {
   retentionDays?: number | null;
   /** see src/mime/authentication/judge.ts */
   authservId?: string | null;
+  /** null: all folders are stored */
+  folderChoice?: FolderChoice | null;
 }
 
-/** Changes an account; undefined when it does not exist. */
+/**
+ * Changes an account; undefined when it does not exist. With other folders, its watch begins again. Runs in a transaction where
+ * `folderChoice` is given.
+ */
 export async function changeAccount(db: Queryable, id: string, change: AccountChange): Promise<Account | undefined> {
+  const { folderChoice } = change;
   const [row] = await db
     .update(accounts)
     // a statement that sets nothing is refused
-    .set({ id, ...change })
+    .set({ id, ...change, ...(folderChoice === undefined ? {} : choosing(folderChoice)) })
     .where(and(eq(accounts.id, id), present))
     .returning(SHOWN);
+  if (row && folderChoice !== undefined) await announceLease(db, id);
   return row && toAccount(row);
+}
+
+/** The columns that choose folders; the watch with the earlier choice can no longer write. */
+function choosing(folderChoice: FolderChoice | null) {
+  return { folderChoice, choiceApplied: false, watchEpoch: sql`${accounts.watchEpoch} + 1` };
 }
 
 /** Which of these ids are accounts. */
@@ -163,7 +182,14 @@ export async function findConnections(
 /** Saves a new account; undefined when its mailbox is connected already. */
 export async function insertAccount(
   tx: Tx,
-  account: NewConnection & { id: string; userId: string; name: string; initialSyncDays: number | null; at: Date },
+  account: NewConnection & {
+    id: string;
+    userId: string;
+    name: string;
+    initialSyncDays: number | null;
+    at: Date;
+    folderChoice?: FolderChoice | null;
+  },
 ): Promise<Account | undefined> {
   const [row] = await tx
     .insert(accounts)
@@ -176,6 +202,7 @@ export async function insertAccount(
       connectedAt: account.at,
       initialSyncStatus: account.initialSyncDays === null ? null : 'pending',
       initialSyncDays: account.initialSyncDays,
+      folderChoice: account.folderChoice ?? null,
     })
     .onConflictDoNothing()
     .returning();
@@ -189,7 +216,11 @@ export async function insertAccount(
 export async function updateConnection(
   tx: Tx,
   id: string,
-  change: NewConnection & { name: string | undefined; initialSyncDays: number | null },
+  change: NewConnection & {
+    name: string | undefined;
+    initialSyncDays: number | null;
+    folderChoice?: FolderChoice | null | undefined;
+  },
 ): Promise<{ account: Account; previous: AccountStatus } | undefined> {
   const [before] = await tx
     .select()
@@ -205,6 +236,7 @@ export async function updateConnection(
       ...columnsOf(change),
       ...(change.name === undefined ? {} : { name: change.name }),
       ...(restart ? { ...INITIAL_SYNC_PENDING, initialSyncDays: change.initialSyncDays } : {}),
+      ...(change.folderChoice === undefined ? {} : choosing(change.folderChoice)),
       status: 'running',
       statusDetail: '',
       watchEpoch: sql`${accounts.watchEpoch} + 1`,

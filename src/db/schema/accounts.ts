@@ -1,5 +1,17 @@
 import { sql } from 'drizzle-orm';
-import { bigint, check, index, integer, jsonb, pgTable, smallint, text, uniqueIndex } from 'drizzle-orm/pg-core';
+import {
+  bigint,
+  boolean,
+  check,
+  index,
+  integer,
+  jsonb,
+  pgTable,
+  smallint,
+  text,
+  uniqueIndex,
+} from 'drizzle-orm/pg-core';
+import type { FolderChoice } from '../../contract/account.ts';
 import { at, bytea } from './columns.ts';
 
 export const accounts = pgTable(
@@ -44,6 +56,10 @@ export const accounts = pgTable(
     authservId: text('authserv_id'),
     /** stored mail that is older is deleted from the store, days; null: none. See src/maintenance/mail-retention.ts */
     retentionDays: smallint('retention_days'),
+    /** null: all folders are stored; see src/mailbox/folders/choice.ts */
+    folderChoice: jsonb('folder_choice').$type<FolderChoice>(),
+    /** false: the choice has changed, and the folders that it adds are not stored yet */
+    choiceApplied: boolean('choice_applied').notNull().default(true),
     initialSyncStatus: text('initial_sync_status'),
     initialSyncStartedAt: at('initial_sync_started_at'),
     initialSyncCompletedAt: at('initial_sync_completed_at'),

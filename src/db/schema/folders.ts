@@ -53,12 +53,15 @@ export const folders = pgTable(
   },
   (t) => [
     uniqueIndex('folders_path').on(t.accountId, t.path),
-    check('folders_vacating', sql`vacating in ('deletion', 'noselect')`),
+    check('folders_vacating', sql`vacating in ('deletion', 'noselect', 'exclusion')`),
   ],
 );
 
-/** Why a folder loses all its messages: the server has deleted it, or made it a parent without messages (\Noselect). */
-export type Vacating = 'deletion' | 'noselect';
+/**
+ * Why a folder loses all its messages: the server has deleted it, or made it a parent without messages (\Noselect), or the
+ * account no longer includes it.
+ */
+export type Vacating = 'deletion' | 'noselect' | 'exclusion';
 
 /** The progress of the replacement of a folder's UIDs. */
 export interface Renumbering {

@@ -30,6 +30,8 @@ export interface BatchChange {
   flags?: FlagChange | undefined;
   /** finds the folder to move them to */
   findTarget?: (() => Promise<FolderState>) | undefined;
+  /** moves one email to a Trash that the account does not include */
+  trash?: ((emailId: string) => Promise<void>) | undefined;
   /** an email that fails without a refusal is given up, and does not stop the others */
   givesUp: boolean;
 }
@@ -56,7 +58,7 @@ export async function changeMany(ctx: SyncContext, items: readonly BatchItem[], 
   const alone: BatchItem[] = [];
   for (const item of items.filter(({ emailId }) => located.has(emailId))) {
     const [location, ...others] = located.get(item.emailId) ?? [];
-    if (location && others.length === 0 && isSimple(ctx, location, target)) {
+    if (location && others.length === 0 && !change.trash && isSimple(ctx, location, target)) {
       groups.set(location.folderId, [...(groups.get(location.folderId) ?? []), { ...item, location }]);
     } else alone.push(item);
   }
@@ -156,10 +158,11 @@ async function moveGroup(
 
 /** Changes one email as a call for it alone does. */
 async function changeAlone(ctx: SyncContext, item: BatchItem, change: BatchChange): Promise<void> {
-  const { batchId, flags, findTarget, givesUp } = change;
+  const { batchId, flags, findTarget, trash, givesUp } = change;
   try {
     if (flags) await changeFlags(ctx, item.emailId, flags);
     if (findTarget) await moveEmail(ctx, item.emailId, findTarget);
+    await trash?.(item.emailId);
   } catch (error) {
     const failure = failureOf(error, givesUp);
     if (!failure) throw error;

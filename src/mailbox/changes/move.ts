@@ -35,7 +35,7 @@ import {
  */
 
 /** Folders that show mail of other folders (RFC 6154): moving an email takes it out of none of these. */
-const VIEWS = new Set<string>(['ALL', 'STARRED', 'IMPORTANT']);
+export const VIEWS = new Set<string>(['ALL', 'STARRED', 'IMPORTANT']);
 /** Gmail removes a message that is put into one of these from all other folders. */
 const BINS = new Set<string>(['TRASH', 'SPAM']);
 

@@ -4,24 +4,27 @@ import type { Tx } from '../../db/driver/client.ts';
 import { inLease } from '../../db/coordination/lease.ts';
 import { type NewEvent, recordEvents } from '../../db/outbox.ts';
 import { NO_UIDVALIDITY } from '../../imap/uidvalidity.ts';
-import type { SyncContext } from '../context.ts';
+import type { SyncAccount, SyncContext } from '../context.ts';
 import {
   deleteFolders,
   type FolderState,
   freePaths,
   insertFolders,
   loadFolders,
+  type NewFolders,
   parentIdOf,
   readFolders,
   saveFacts,
   updateFolder,
 } from '../store/folders.ts';
+import { assertCurrent } from './choice.ts';
+import { importAdded } from './exclude.ts';
 import type { FolderPlan } from './plan.ts';
 import { loadReservations, releaseReservations } from './reservations.ts';
 import { areVacated, clearVacating, markVacating, vacateFolder } from './vacate.ts';
 
 /** The part of a context that saves a plan. */
-export type PlanContext = Pick<SyncContext, 'db' | 'lease' | 'account'>;
+export type PlanContext = Pick<SyncContext, 'db' | 'lease' | 'account' | 'storage'>;
 
 /**
  * Saves a plan with its events, made from the folders as they were `stored` then. The mail of folders that are deleted or
@@ -39,7 +42,8 @@ export async function applyPlan(
     const remaining = stored.filter(({ id }) => !plan.deleted.some((folder) => folder.id === id));
     if (changedSince(remaining, await loadFolders(tx, ctx.account.id))) return false;
     if (!(await areVacated(tx, ctx, idsOf(leaving)))) return false;
-    await save(tx, ctx.account.id, plan, remaining);
+    if (plan.created.length > 0) await assertCurrent(tx, ctx.account.id, ctx.account.choice);
+    await save(tx, ctx.account, plan, remaining);
     return true;
   });
   return saved ? { missing: leaving.some((folder) => folder.totalCount > 0) } : undefined;
@@ -79,7 +83,10 @@ function idsOf(folders: FolderState[]): string[] {
 /** A name that became a folder: all mail in it arrived since. */
 const FROM_THE_START = { uidValidity: NO_UIDVALIDITY, uidNext: 1, baselineUidNext: 1, scannedFrom: 1 };
 
-async function save(tx: Tx, accountId: string, plan: FolderPlan, remaining: FolderState[]): Promise<void> {
+async function save(tx: Tx, account: SyncAccount, plan: FolderPlan, remaining: FolderState[]): Promise<void> {
+  const { id: accountId, choice } = account;
+  // a folder that a new choice adds was there before
+  const mode = choice?.isApplied === false ? 'baseline' : 'new';
   const now = new Date();
   // Another sync pass may have deleted them, with their events.
   const deleted = await readFolders(tx, idsOf(plan.deleted));
@@ -90,7 +97,8 @@ async function save(tx: Tx, accountId: string, plan: FolderPlan, remaining: Fold
   }
   const newPaths = new Map(plan.changed.map(({ folder, facts }) => [folder.id, facts.path]));
   const paths = remaining.map(({ id, path }) => ({ id, path: newPaths.get(id) ?? path }));
-  const saved = await saveRemaining(tx, accountId, plan, { paths, now });
+  const saved = await saveRemaining(tx, accountId, plan, { paths, now, mode });
+  if (mode === 'baseline') await importAdded(tx, accountId, saved.created);
   const visible = saved.changed.filter(
     ({ folder, name, role, parentId }) => name !== folder.name || role !== folder.role || parentId !== folder.parentId,
   );
@@ -113,7 +121,7 @@ async function saveRemaining(
   tx: Tx,
   accountId: string,
   plan: FolderPlan,
-  { paths, now }: { paths: { id: string; path: string }[]; now: Date },
+  { paths, now, mode }: { paths: { id: string; path: string }[] } & Pick<NewFolders, 'now' | 'mode'>,
 ) {
   const deleted = new Set(idsOf(plan.deleted));
   // The id of a folder whose deletion is being reported is not used again.
@@ -124,7 +132,7 @@ async function saveRemaining(
   );
   const created = await insertFolders(tx, accountId, plan.created, {
     now,
-    mode: 'new',
+    mode,
     existing: paths,
     reservations,
   });

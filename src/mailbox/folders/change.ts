@@ -6,6 +6,7 @@ import type { SyncContext } from '../context.ts';
 import { type FolderState, loadFolders } from '../store/folders.ts';
 import { syncOnce } from '../sync-pass.ts';
 import { applyPlan } from './apply.ts';
+import { chosenOf } from './choice.ts';
 import { type FolderPlan, planFolders } from './plan.ts';
 import { reservedRenames } from './renames.ts';
 import { abandonReservation, reservePath, releaseReservations } from './reservations.ts';
@@ -38,6 +39,7 @@ export async function createFolder(ctx: SyncContext, folderId: string, wanted: N
   const stored = await loadFolders(ctx.db, ctx.account.id);
   if (stored.some(({ id }) => id === folderId)) return;
   const path = pathOf(ctx, wanted, stored);
+  assertChosen(ctx, path);
   await bringToPath(ctx, folderId, path, async () => create(ctx.session, path));
 }
 
@@ -56,6 +58,7 @@ export async function changeFolder(ctx: SyncContext, folderId: string, wanted: F
     }
     const path = pathOf(ctx, { name, parentId }, stored);
     if (path === folder.path) return;
+    assertChosen(ctx, path);
     try {
       return await bringToPath(ctx, folderId, path, () => renameFolder(ctx.session, folder.path, path));
     } catch (error) {
@@ -64,6 +67,13 @@ export async function changeFolder(ctx: SyncContext, folderId: string, wanted: F
       await syncOnce(ctx, new Set());
     }
   }
+}
+
+/** Refuses a path that the account does not include: its folder would have no id. */
+function assertChosen({ account, session }: SyncContext, path: string): void {
+  const delimiter = session.client.namespace?.delimiter ?? '/';
+  if (chosenOf(account.choice?.folders, [{ path, delimiter, role: 'UNKNOWN' }]).length > 0) return;
+  throw new ApiError('invalid_parameters', 'name: the folders of this account do not include one with this path');
 }
 
 /** The folder that will be changed. Throws ApiError not_found; provider_rejected for one with a role. */

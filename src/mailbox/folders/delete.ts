@@ -24,7 +24,7 @@ import {
 import { baselineLocation, insertLocations, locatedUids, locationsAt } from '../store/locations.ts';
 import { isSameMessage } from '../ingest/match.ts';
 import { syncOnce } from '../sync-pass.ts';
-import { ensureRoleFolder } from './by-role.ts';
+import { placeOf, type RolePlace } from './by-role.ts';
 import { bringToPath, changeable, pathOf } from './change.ts';
 import { areVacated, markVacating, vacateFolder } from './vacate.ts';
 
@@ -110,7 +110,7 @@ const ATTEMPTS = 20;
  * Idempotent: a second call moves the rest.
  */
 export async function emptyIntoTrash(ctx: SyncContext, { id, path }: FolderState): Promise<void> {
-  const trash = await ensureRoleFolder(ctx, 'TRASH');
+  const trash = await placeOf(ctx, 'TRASH');
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
     // Mail that has just arrived is ingested, and emitted as new, before it is moved.
     await syncOnce(ctx, new Set([path, trash.path]));
@@ -123,7 +123,7 @@ export async function emptyIntoTrash(ctx: SyncContext, { id, path }: FolderState
 }
 
 /** False: there was nothing to move. */
-async function emptyOnce(ctx: SyncContext, folder: FolderState, trash: FolderState): Promise<boolean> {
+async function emptyOnce(ctx: SyncContext, folder: FolderState, trash: RolePlace): Promise<boolean> {
   const { session } = ctx;
   const selected = await openFolder(session, folder.path).catch((error: unknown) => {
     if (error instanceof FolderMissing) return undefined;
@@ -172,7 +172,7 @@ async function insertUnscanned(ctx: SyncContext, folder: FolderState, uids: numb
   );
 }
 
-async function moveBatch(ctx: SyncContext, folder: FolderState, trash: FolderState, uids: number[]): Promise<void> {
+async function moveBatch(ctx: SyncContext, folder: FolderState, trash: RolePlace, uids: number[]): Promise<void> {
   const { session } = ctx;
   if (hasMove(session)) {
     await moveMessages(session, uids, trash.path);
@@ -181,7 +181,7 @@ async function moveBatch(ctx: SyncContext, folder: FolderState, trash: FolderSta
   // Copied and then deleted: see src/db/queries/pending-removal.ts. Messages that an earlier attempt copied are not copied
   // again.
   await markAll(ctx, folder.id, uids);
-  const located = [...(await locatedElsewhere(ctx.db, folder.id, uids, trash.id))];
+  const located = trash.folder ? [...(await locatedElsewhere(ctx.db, folder.id, uids, trash.folder.id))] : [];
   const copied = new Set(await withSameMessage(ctx, folder.id, located));
   await expungeMessages(session, [...copied]);
   const left = uids.filter((uid) => !copied.has(uid));

@@ -1,5 +1,5 @@
 import { inLease } from '../../db/coordination/lease.ts';
-import { type FolderStatus, listFoldersWithStatus } from '../../imap/list.ts';
+import { type FolderSnapshot, type FolderStatus, listFoldersWithStatus } from '../../imap/list.ts';
 import { MailError } from '../../mail-wire/mail-error.ts';
 import type { SyncContext } from '../context.ts';
 import {
@@ -10,6 +10,8 @@ import {
   saveStatusCounters,
 } from '../store/folders.ts';
 import { applyPlan, changedSince } from './apply.ts';
+import { assertCurrent, chosenOf } from './choice.ts';
+import { markApplied, removeExcluded } from './exclude.ts';
 import { type FolderPlan, planFolders } from './plan.ts';
 import { findRenames, withoutOngoing } from './renames.ts';
 import { loadOngoing } from './reservations.ts';
@@ -52,8 +54,7 @@ export async function syncFolders(ctx: SyncContext, { freshSession = false } = {
 /** Undefined: this API changed the folders while they were listed, so the list may be from before. */
 async function listOnce(ctx: SyncContext, freshSession: boolean): Promise<FolderListPass | undefined> {
   const { session } = ctx;
-  const stored = await loadFolders(ctx.db, ctx.account.id);
-  const listed = await listFoldersWithStatus(session);
+  const { stored, listed } = await listChosen(ctx);
   const uncounted = listed.filter(({ selectable, status }) => selectable && !status).map(({ path }) => path);
   if (freshSession) session.withoutCounters = new Set(uncounted);
   else if (uncounted.some((path) => !session.withoutCounters?.has(path))) throw new DoubtfulList();
@@ -78,6 +79,7 @@ async function listOnce(ctx: SyncContext, freshSession: boolean): Promise<Folder
   const dirty = new Set(plan.kept.filter(({ folder, facts }) => isDirty(folder, facts)).map(({ folder }) => folder.id));
   for (const { folder } of plan.changed) dirty.add(folder.id);
   const isSaved = await saveCounters(ctx, plan, dirty);
+  await choiceIsApplied(ctx, since.excluded);
   const current = isChanged || isSaved ? await loadFolders(ctx.db, ctx.account.id) : since.folders;
   const folders = new Map(current.map((folder) => [folder.id, folder]));
   const before = new Set(stored.map((folder) => folder.id));
@@ -86,6 +88,37 @@ async function listOnce(ctx: SyncContext, freshSession: boolean): Promise<Folder
     plan.kept.flatMap(({ folder, facts }) => (dirty.has(folder.id) && facts.status ? [[folder.id, facts.status]] : [])),
   );
   return { folders, dirty, counters, missing };
+}
+
+/** The stored folders and the listed ones, without those that the account excludes: stored ones are removed first. */
+async function listChosen(ctx: SyncContext): Promise<{ stored: FolderState[]; listed: FolderSnapshot[] }> {
+  const { session, account } = ctx;
+  for (;;) {
+    const stored = await loadFolders(ctx.db, account.id);
+    const unchosen = new Set<string>();
+    const choose = (all: FolderSnapshot[]) => {
+      const chosen = new Set(chosenOf(account.choice?.folders, all));
+      for (const folder of all) if (!chosen.has(folder)) unchosen.add(folder.path);
+      return [...chosen];
+    };
+    const listed = await listFoldersWithStatus(session, { choose });
+    const excluded = stored.filter(({ path }) => unchosen.has(path)).map(({ id }) => id);
+    if (excluded.length === 0) return { stored, listed };
+    await removeExcluded(ctx, excluded);
+  }
+}
+
+/** Ends removals of excluded folders that were interrupted, and records that the folders which a new choice adds are stored. */
+async function choiceIsApplied(ctx: SyncContext, excluded: readonly FolderState[]): Promise<void> {
+  const { db, lease, account } = ctx;
+  const { id, choice } = account;
+  if (excluded.length > 0) await removeExcluded(ctx, []);
+  if (!choice || choice.isApplied) return;
+  await inLease(db, lease, async (tx) => {
+    await assertCurrent(tx, id, choice);
+    await markApplied(tx, id);
+  });
+  choice.isApplied = true;
 }
 
 function isDirty(folder: FolderState, { status, selectable }: FolderFacts): boolean {

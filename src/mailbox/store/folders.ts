@@ -39,8 +39,10 @@ export interface BaselineMail {
   complete: boolean;
 }
 
-/** The state of a folder that the server has deleted, until its emails are removed. */
-const isBeingDeleted = ({ vacating }: FolderState): boolean => vacating === 'deletion';
+/** The states of a folder that is no longer there for readers, until its emails are removed. */
+const isBeing = (removed: 'deletion' | 'exclusion') => (folder: FolderState) => folder.vacating === removed;
+const isBeingDeleted = isBeing('deletion');
+const isBeingExcluded = isBeing('exclusion');
 
 const foldersOfAccount = statement(
   'folders_of_account',
@@ -57,14 +59,18 @@ export async function loadDeletedFolders(db: Queryable, accountId: string): Prom
   return (await loadAllFolders(db, accountId)).deleted;
 }
 
-/** All folders: those that the server has, and those that are being vacated. */
+/** All folders: those that the server has, and those that are being vacated since it has deleted, or the account excluded, them. */
 export async function loadAllFolders(
   db: Queryable,
   accountId: string,
-): Promise<{ folders: FolderState[]; deleted: FolderState[] }> {
+): Promise<{ folders: FolderState[]; deleted: FolderState[]; excluded: FolderState[] }> {
   const { rows } = await db.execute(foldersOfAccount(accountId));
   const all = rows.map((row) => fromRow(folders, row));
-  return { folders: all.filter((folder) => !isBeingDeleted(folder)), deleted: all.filter(isBeingDeleted) };
+  return {
+    folders: all.filter((folder) => !isBeingDeleted(folder) && !isBeingExcluded(folder)),
+    deleted: all.filter(isBeingDeleted),
+    excluded: all.filter(isBeingExcluded),
+  };
 }
 
 /** One folder, in any state. */

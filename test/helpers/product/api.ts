@@ -1,4 +1,4 @@
-import type { Account } from '../../../src/contract/account.ts';
+import type { Account, FolderChoice } from '../../../src/contract/account.ts';
 import type { Email } from '../../../src/contract/email.ts';
 import { EVENT_TYPES, type EventType } from '../../../src/contract/events.ts';
 import type { Folder } from '../../../src/contract/folder.ts';
@@ -134,7 +134,12 @@ export interface ConnectOptions {
   /** ports of proxies between the product and the servers */
   imapPort?: number;
   smtpPort?: number;
-  config?: { initial_sync_enable?: boolean; initial_sync_days?: number; history?: 'all' | 'none' | number };
+  config?: {
+    initial_sync_enable?: boolean;
+    initial_sync_days?: number;
+    history?: 'all' | 'none' | number;
+    folders?: FolderChoice;
+  };
   state?: string;
   account_id?: string;
   name?: string;

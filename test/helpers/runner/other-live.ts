@@ -13,6 +13,7 @@ export const OTHER_LIVE: readonly string[] = [
   'live/adopted',
   'live/batches',
   'live/changes',
+  'live/chosen-folders',
   'live/front/backup',
   'live/front/connect-page',
   'live/failures/connection-limit',

@@ -1,0 +1,60 @@
+import { recordFinishedRun, type RunRef } from '../../db/coordination/finished-runs.ts';
+import { inLease } from '../../db/coordination/lease.ts';
+import { expungeMessages } from '../../imap/expunge.ts';
+import { moveMessages } from '../../imap/move.ts';
+import { recordDeletions } from '../change-emails.ts';
+import type { SyncContext } from '../context.ts';
+import { ensureRoleFolder, placeOf } from '../folders/by-role.ts';
+import { locateEmails } from '../store/email-states.ts';
+import { deleteEmails } from '../store/emails.ts';
+import { countTakenOut } from '../store/folders.ts';
+import { type EmailLocations, LocationChanged, locateEmail, openLocation } from './locate.ts';
+import { moveEmail, VIEWS } from './move.ts';
+
+/**
+ * Moves an email to Trash, which is created if it is missing. If the account does not include Trash, the email leaves the store, with
+ * its event. `finishes`: the run that this completes.
+ * @throws ApiError not_found; MailError
+ */
+export async function trashEmail(ctx: SyncContext, emailId: string, finishes?: RunRef): Promise<void> {
+  const { path, folder } = await placeOf(ctx, 'TRASH');
+  if (folder) return moveEmail(ctx, emailId, () => ensureRoleFolder(ctx, 'TRASH'), finishes);
+  await moveOut(ctx, emailId, path);
+  if (finishes) await recordFinishedRun(ctx.db, finishes);
+}
+
+/**
+ * Moves an email into a folder that the account does not include. Steps: 1 MOVE; 2 EXPUNGE in the other folders that hold it; 3
+ * commit. Safe to repeat after each.
+ */
+export async function moveOut(ctx: SyncContext, emailId: string, path: string): Promise<void> {
+  await locateEmail(ctx, emailId, async (locations) => {
+    const [from, ...others] = leavesOf(locations);
+    await openLocation(ctx, from);
+    // 1.
+    const moved = await moveMessages(ctx.session, [from.uid], path);
+    if (moved.missing.length > 0) throw new LocationChanged(from, { gone: true });
+    // 2. Gmail takes it out of all of them.
+    for (const other of ctx.session.has('X-GM-EXT-1') ? [] : others) {
+      await openLocation(ctx, other);
+      await expungeMessages(ctx.session, [other.uid]);
+    }
+    // 3.
+    await forget(ctx, emailId, locations);
+  });
+}
+
+function leavesOf(locations: EmailLocations): EmailLocations {
+  const [first, ...rest] = locations.filter(({ role }) => !VIEWS.has(role));
+  return first ? [first, ...rest] : locations;
+}
+
+async function forget(ctx: SyncContext, emailId: string, locations: EmailLocations): Promise<void> {
+  const unused = await inLease(ctx.db, ctx.lease, async (tx) => {
+    const stored = [...(await locateEmails(tx, [emailId])).values()];
+    await recordDeletions(tx, ctx.account.id, stored, new Date());
+    for (const { folderId } of stored.length > 0 ? locations : []) await countTakenOut(tx, folderId);
+    return deleteEmails(tx, [emailId]);
+  });
+  await ctx.storage.delete(unused);
+}
