@@ -51,7 +51,7 @@ async function main(config: Config, logger: Logger): Promise<void> {
   // made last, when there are workers that take the runs it starts
   const late: { relay?: Relay } = {};
   const shared = { db, client, workerId, watches, lostRuns };
-  const { activities, close } = openWorkerDeps(config, logger, {
+  const { activities, alerts, close } = openWorkerDeps(config, logger, {
     ...shared,
     workerCount: liveWorkers.count,
     shutdown: shutdown.signal,
@@ -71,7 +71,11 @@ async function main(config: Config, logger: Logger): Promise<void> {
   const running = workers.run();
   const listen = (wake: () => void) => listenTo(config.databaseUrl, { [DELIVERIES_CHANNEL]: wake }, logger);
   const relay = (late.relay = startRelay({ db, client, listen, logger }));
-  const maintenance = await startMaintenance(config, logger, { ...shared, liveWorkers });
+  const maintenance = await startMaintenance(config, logger, {
+    ...shared,
+    liveWorkers,
+    ...(alerts ? { alerts } : {}),
+  });
   onSignalToEnd(SHUTDOWN_MS, (signal) => {
     shutdown.abort();
     logger.info({ signal }, 'worker shutting down');
@@ -93,7 +97,7 @@ async function main(config: Config, logger: Logger): Promise<void> {
   process.exit(0);
 }
 
-type Shared = Pick<MaintenanceDeps, 'db' | 'client' | 'workerId' | 'watches' | 'lostRuns' | 'liveWorkers'>;
+type Shared = Pick<MaintenanceDeps, 'db' | 'client' | 'workerId' | 'watches' | 'lostRuns' | 'liveWorkers' | 'alerts'>;
 
 async function startMaintenance(config: Config, logger: Logger, shared: Shared): Promise<{ stop(): Promise<void> }> {
   const { db, client, workerId, watches, liveWorkers } = shared;

@@ -56,6 +56,10 @@ const TABLE: Record<string, Room> = {
     ours: ['contract', 'db', 'imap', 'smtp', 'mime', 'mailbox', 'outgoing', 'storage', 'security', ...LEAVES],
     packages: ['drizzle-orm'],
   },
+  alerts: {
+    ours: ['contract', 'db', 'security', 'smtp', 'webhooks', ...LEAVES],
+    packages: ['drizzle-orm'],
+  },
   webhooks: {
     ours: ['contract', 'db', 'security', 'workflows/names', ...LEAVES],
     types: ['workflows'],
@@ -83,7 +87,10 @@ const TABLE: Record<string, Room> = {
     packages: ['@temporalio/activity', '@temporalio/client', '@temporalio/common', 'drizzle-orm'],
   },
   maintenance: {
-    ours: ['contract', 'db', 'mailbox', 'outgoing', 'webhooks', 'security', 'activities', 'workflows/names', ...LEAVES],
+    ours: [
+      ...['contract', 'db', 'alerts', 'mailbox', 'outgoing', 'webhooks', 'security', 'activities', 'workflows/names'],
+      ...LEAVES,
+    ],
     types: ['storage'],
     packages: ['@temporalio/client', 'drizzle-orm'],
   },

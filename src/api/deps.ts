@@ -5,6 +5,7 @@ import type { MailServers } from '../contract/auth-link.ts';
 import type { EmailUpdate } from '../workflows/change-mailbox.ts';
 import type { UpdateFolder } from '../contract/folder.ts';
 import type { Run } from '../contract/history.ts';
+import type { AlertChannel } from '../contract/overview.ts';
 import type { Settings } from '../contract/installation.ts';
 import type { DraftResult, DraftSent, EmailSent, SendInput } from '../contract/sending.ts';
 import type { Caller } from '../db/access/api-keys.ts';
@@ -121,6 +122,8 @@ export interface ApiSettings {
   requestsPerMinute: { key: number; address: number };
   /** limits of one email to send */
   send: SendLimits;
+  /** alerts that are set */
+  alerts: { channels: readonly AlertChannel[]; backlog: number };
   /** keys for cursors and idempotency fingerprints: the first signs, all are accepted */
   signingKeys: [Buffer, ...Buffer[]];
   /** the API listens on loopback only */

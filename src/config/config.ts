@@ -1,6 +1,7 @@
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { ConfigError, type Env, valueOf } from './setting.ts';
+import type { AlertSmtp } from './settings/alerts.ts';
 import { readerOf } from './settings/index.ts';
 import type { LogLevel } from './settings/operation.ts';
 
@@ -49,6 +50,13 @@ export interface Config {
     timeoutMs: number;
     /** endpoints that fail for days are disabled */
     autoDisable: boolean;
+  };
+  /** messages to operators */
+  alerts: {
+    url?: { url: string; secret: string };
+    email?: { to: string[]; smtp: AlertSmtp };
+    /** waiting deliveries that are reported; 0: none are */
+    backlog: number;
   };
   sync: {
     /** a watching activity without a heartbeat for so long is replaced by another worker's */
@@ -121,6 +129,7 @@ export function loadConfig(env: Env): Config {
       timeoutMs: read('WEBHOOK_TIMEOUT'),
       autoDisable: read('WEBHOOK_AUTO_DISABLE'),
     },
+    alerts: alerts(read),
     sync: {
       heartbeatTimeoutMs: read('SYNC_HEARTBEAT_TIMEOUT'),
       pollMs: read('SYNC_POLL_INTERVAL'),
@@ -243,6 +252,24 @@ function temporal(read: Read): Config['temporal'] {
     namespace: read('TEMPORAL_NAMESPACE'),
     ...(apiKey === undefined ? {} : { apiKey }),
     ...(tls === undefined ? {} : { tls }),
+  };
+}
+
+/** The URL needs a secret, the addresses need a server, and the other way round. */
+function alerts(read: Read): Config['alerts'] {
+  const [url, secret, to, smtp] = [
+    read('ALERT_URL'),
+    read('ALERT_SECRET'),
+    read('ALERT_EMAIL'),
+    read('ALERT_SMTP_URL'),
+  ];
+  const needs = (name: string, by: string) => new ConfigError(name, `is not set, which ${by} needs`);
+  if (url !== undefined && secret === undefined) throw needs('ALERT_SECRET', 'ALERT_URL');
+  if (to.length > 0 && smtp === undefined) throw needs('ALERT_SMTP_URL', 'ALERT_EMAIL');
+  return {
+    ...(url !== undefined && secret !== undefined ? { url: { url, secret } } : {}),
+    ...(to.length > 0 && smtp !== undefined ? { email: { to, smtp } } : {}),
+    backlog: read('ALERT_BACKLOG'),
   };
 }
 

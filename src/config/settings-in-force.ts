@@ -26,6 +26,8 @@ const SHOWN: Readonly<Record<string, (config: Config) => string>> = {
   WEBHOOK_RETRY_SCHEDULE: ({ webhook }) => webhook.retryScheduleMs.map(seconds).join(','),
   WEBHOOK_TIMEOUT: ({ webhook }) => seconds(webhook.timeoutMs),
   WEBHOOK_AUTO_DISABLE: ({ webhook }) => String(webhook.autoDisable),
+  ALERT_EMAIL: ({ alerts }) => alerts.email?.to.join(',') ?? 'none',
+  ALERT_BACKLOG: ({ alerts }) => String(alerts.backlog),
   SYNC_HEARTBEAT_TIMEOUT: ({ sync }) => seconds(sync.heartbeatTimeoutMs),
   SYNC_POLL_INTERVAL: ({ sync }) => seconds(sync.pollMs),
   SYNC_LOGIN_CHECK: ({ sync }) => seconds(sync.loginCheckMs),
@@ -53,6 +55,9 @@ const SECRET = [
   'BOOTSTRAP_API_KEY',
   'TEMPORAL_API_KEY',
   'TEMPORAL_CODEC_TOKEN',
+  'ALERT_URL',
+  'ALERT_SECRET',
+  'ALERT_SMTP_URL',
 ];
 
 /** The settings that a process runs with, without secrets. */

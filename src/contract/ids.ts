@@ -20,6 +20,7 @@ export const ID_PREFIXES = {
   batch: 'bat',
   oauthApp: 'oap',
   deviceSignIn: 'dvc',
+  alert: 'alr',
 } as const;
 
 export type IdKind = keyof typeof ID_PREFIXES;

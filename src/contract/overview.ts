@@ -39,10 +39,87 @@ export const Problem = Type.Object(
     name: Type.String({ description: 'name of the account; description of the endpoint, or its URL' }),
     detail: Type.String(),
     since: Nullable(DateTime('when the status began; null: not known')),
+    server: Nullable(Type.String({ description: 'IMAP server of the account; null: an endpoint' })),
+    server_accounts: Type.Integer({
+      description:
+        'accounts at this server that cannot be reached or are not in sync, this one included; 0: an endpoint',
+    }),
   },
   { $id: 'Problem' },
 );
 export type Problem = Type.Static<typeof Problem>;
+
+/** Ways in which operators get messages. */
+export const ALERT_CHANNELS = ['url', 'email'] as const;
+export type AlertChannel = (typeof ALERT_CHANNELS)[number];
+
+export const ALERT_KINDS = [
+  'mailbox_disconnected',
+  'mailbox_unreachable',
+  'server_unreachable',
+  'endpoint_failing',
+  'backlog',
+] as const;
+export type AlertKind = (typeof ALERT_KINDS)[number];
+
+/** One problem in a message. */
+export interface AlertedProblem {
+  kind: AlertKind;
+  /** `acc_…` or `we_…`; null: it is about no single object */
+  id: string | null;
+  name: string;
+  detail: string;
+  /** mail server; null: it is about no mailbox */
+  server: string | null;
+  /** mailboxes, or deliveries of a backlog */
+  count: number;
+  since: string;
+  /** null: it is not over */
+  ended_at: string | null;
+}
+
+/** The body of a call to ALERT_URL. */
+export interface AlertMessage {
+  object: 'Alert';
+  /** `alr_…`; also the header `webhook-id` */
+  id: string;
+  created_at: string;
+  /** address of the installation */
+  installation: string;
+  /** what to show to people; Slack and Mattermost show it as it is */
+  text: string;
+  /** problems that began, at most 100, and all of them counted */
+  opened: AlertedProblem[];
+  opened_total: number;
+  /** problems that are over */
+  closed: AlertedProblem[];
+  closed_total: number;
+}
+
+/** State of the alerts, in the overview. */
+export const Alerts = Type.Object(
+  {
+    channels: Type.Array(
+      Type.Object({
+        channel: OneOf(ALERT_CHANNELS, { description: '`url`: calls of `ALERT_URL`; `email`: mail to `ALERT_EMAIL`' }),
+        is_on: Type.Boolean({ description: 'it is set' }),
+        last: Nullable(
+          Type.Object({
+            at: DateTime('when the message was made'),
+            sent_at: Nullable(DateTime('null: not sent')),
+            text: Type.String({ description: 'the message' }),
+            error: Nullable(Type.String({ description: 'of its last attempt; null: none failed' })),
+          }),
+          'the newest message; null: none in the last 30 days',
+        ),
+      }),
+    ),
+    backlog: Type.Integer({ description: '`ALERT_BACKLOG`; 0: no alert' }),
+    open: Type.Integer({ description: 'problems that a message has reported and that are not over' }),
+  },
+  { $id: 'Alerts' },
+);
+export type Alerts = Type.Static<typeof Alerts>;
 
 export const Overview = Type.Object(
   {
@@ -66,6 +143,7 @@ export const Overview = Type.Object(
       oldest_pending_at: Nullable(DateTime('null: none is pending')),
     }),
     problems: Type.Array(Problem, { description: 'at most 20 of each kind' }),
+    alerts: Alerts,
     bucket_seconds: Type.Integer({ description: 'length of a bucket' }),
     buckets: Type.Array(OverviewBucket, { description: 'oldest first; the last one is not complete yet' }),
   },

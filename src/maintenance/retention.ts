@@ -27,6 +27,7 @@ export function retentions({ auditRetentionMs = 90 * DAY_MS }: { auditRetentionM
     days(30, deleteEventsBefore),
     // the overview shows a day
     days(7, deleteAttemptCountsBefore),
+    days(30, deleteAlertsBefore),
     // responses to idempotent calls
     days(1, deleteIdempotencyKeysBefore),
     days(30, deleteEndedSends),
@@ -61,6 +62,25 @@ export async function deleteDeliveriesBefore(db: Db, before: Date): Promise<numb
       )) returning id
     ), attempt as (delete from delivery_attempts where delivery_id in (select id from expired))
     select count(*) from expired`,
+  );
+}
+
+/** Deletes messages to operators from before `before`, and problems that were over; returns how many. */
+export async function deleteAlertsBefore(db: Db, before: Date): Promise<number> {
+  return count(
+    db,
+    sql`
+    with over as (
+      delete from alerts where id = any(array(
+        select id from alerts where closed_at < ${before.toISOString()}::timestamptz order by closed_at limit ${ROWS_PER_STATEMENT}
+      )) returning id
+    ), message as (
+      delete from alert_messages where id = any(array(
+        select id from alert_messages where created_at < ${before.toISOString()}::timestamptz
+        order by created_at limit ${ROWS_PER_STATEMENT}
+      )) returning id
+    )
+    select (select count(*) from over) + (select count(*) from message) as count`,
   );
 }
 

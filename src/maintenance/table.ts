@@ -1,4 +1,5 @@
 import type { Client } from '@temporalio/client';
+import { type AlertDeps, sendAlerts } from '../alerts/send.ts';
 import { announceWorker } from '../db/coordination/workers.ts';
 import { searchIndexMerger } from '../db/coordination/search-index.ts';
 import type { Db } from '../db/driver/client.ts';
@@ -36,6 +37,8 @@ export interface MaintenanceDeps {
   sync: { pollMs: number; heartbeatTimeoutMs: number; loginsPerMinute: number };
   /** see Config.webhook */
   disablesFailingEndpoints: boolean;
+  /** messages to operators; absent: none are set */
+  alerts?: Omit<AlertDeps, 'db' | 'logger'>;
   /** registers what the workflows need in Temporal's store, where that is lost */
   ensureSearchAttributes(): Promise<void>;
 }
@@ -45,7 +48,7 @@ export interface MaintenanceDeps {
  * two events and a poll for a statement of a millisecond.
  */
 export function maintenanceTasks(deps: MaintenanceDeps): Task[] {
-  const { db, client, logger, lostRuns, workerId, watches, sync } = deps;
+  const { db, client, logger, lostRuns, workerId, watches, sync, alerts } = deps;
   const lookForLost = createLostWatches({ db, logger, workerId, signalLost: (id) => signalWatchLost(client, id) });
   const share = { workerId, watches, loginsPerMinute: sync.loginsPerMinute, intervalMs: SHARE_MS };
   const health = { db, client, logger, ...sync, ensureSearchAttributes: deps.ensureSearchAttributes };
@@ -85,6 +88,7 @@ export function maintenanceTasks(deps: MaintenanceDeps): Task[] {
     installation('resume replays without a workflow', 15 * SECOND, lost.replays),
     installation('put back what cancelled replays have left', MINUTE, () => finishCancelledReplays(db)),
     installation('reparse mail whose parsing timed out', 5 * MINUTE, () => startDueReparses(client, db)),
+    ...(alerts ? [installation('send alerts', 10 * SECOND, () => sendAlerts({ ...alerts, db, logger }))] : []),
     ...(deps.disablesFailingEndpoints
       ? [installation('disable endpoints that fail for days', 5 * MINUTE, () => checkFailingEndpoints(db, logger))]
       : []),

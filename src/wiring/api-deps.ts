@@ -103,6 +103,10 @@ function settingsOf(config: Config): ApiDeps['settings'] {
     wrongKeysPerMinute: config.limits.wrongKeysPerMinute,
     requestsPerMinute: config.limits.requestsPerMinute,
     send: config.limits.send,
+    alerts: {
+      channels: [...(config.alerts.url ? ['url' as const] : []), ...(config.alerts.email ? ['email' as const] : [])],
+      backlog: config.alerts.backlog,
+    },
     signingKeys: signingKeys(config),
     isLocal: isLocal(config.host),
     trustProxy: config.trustProxy,

@@ -2,6 +2,7 @@ import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import type { Client } from '@temporalio/client';
 import type { DeliverDeps } from '../activities/deliver.ts';
+import type { AlertDeps, AlertSettings } from '../alerts/send.ts';
 import { createActivities } from '../activities/index.ts';
 import { dropOnRemoval } from '../activities/remove.ts';
 import type { Config } from '../config/config.ts';
@@ -18,6 +19,7 @@ import { listenTo } from '../db/driver/listen.ts';
 import { createSessionPool } from '../imap/pool.ts';
 import { createAdmission } from '../mailbox/admission.ts';
 import { openCredentials } from '../mailbox/settings.ts';
+import type { MaintenanceDeps } from '../maintenance/table.ts';
 import type { RunningWatches } from '../mailbox/running-watches.ts';
 import { createMailParser } from '../mime/parser.ts';
 import type { Logger } from '../runtime/logger.ts';
@@ -115,7 +117,21 @@ export function openWorkerDeps(config: Config, logger: Logger, surroundings: Sur
     poster.close();
     await Promise.all([leaseListener.close(), sessions.close(), submitter.close(), parser.close()]);
   };
-  return { activities, close };
+  return { activities, alerts: alertsOf(config, { poster, submitter }), close };
+}
+
+/** The messages to operators; undefined: none are set. */
+function alertsOf(
+  { alerts: { url, email, backlog }, publicUrl }: Config,
+  parts: Pick<AlertDeps, 'poster' | 'submitter'>,
+): MaintenanceDeps['alerts'] {
+  if (!url && !email) return undefined;
+  const settings: AlertSettings = {
+    ...(url ? { url } : {}),
+    ...(email ? { email: { to: email.to, from: email.smtp.from, smtp: email.smtp } } : {}),
+    backlog,
+  };
+  return { ...parts, settings, installation: publicUrl };
 }
 
 /** What does not change while a worker runs: a restore needs all of them stopped. */

@@ -51,7 +51,10 @@ describe('the overview', () => {
     const overview = await readOverview(api.database.pool, { period: 'hour' });
     expect(overview.accounts).toMatchObject({ total: 2, running: 1, disconnected: 1, errored: 0 });
     expect(overview.problems).toEqual([
-      { kind: 'account_disconnected', id: refused, name: 'Refused', detail: 'no', since: since.toISOString() },
+      {
+        ...{ kind: 'account_disconnected', id: refused, name: 'Refused', detail: 'no', since: since.toISOString() },
+        ...{ server: 'mail.example.test', server_accounts: 0 },
+      },
     ]);
     expect(overview.buckets).toHaveLength(60);
     const sum = (key: 'received' | 'delivered' | 'failed' | 'pending' | 'skipped') =>

@@ -35,6 +35,7 @@ describe('settings', () => {
         timeoutMs: 30_000,
         autoDisable: true,
       },
+      alerts: { backlog: 10_000 },
       sync: {
         heartbeatTimeoutMs: 120_000,
         pollMs: 25_000,
@@ -90,6 +91,27 @@ describe('settings', () => {
     [{ ALLOW_INSECURE_MAIL: 'TRUE' }, { allowInsecureMail: 'always' }],
     [{ ALLOW_INSECURE_MAIL: 'loopback' }, { allowInsecureMail: 'loopback' }],
     [
+      {
+        ALERT_URL: 'https://hooks.example.com/x',
+        ALERT_SECRET: `whsec_${Buffer.alloc(32).toString('base64')}`,
+        ALERT_EMAIL: 'ops@example.com, night@example.com',
+        ALERT_SMTP_URL: 'smtps://ops%40example.com:se%2Fcret@smtp.example.com',
+      },
+      {
+        alerts: {
+          url: { url: 'https://hooks.example.com/x', secret: `whsec_${Buffer.alloc(32).toString('base64')}` },
+          email: {
+            to: ['ops@example.com', 'night@example.com'],
+            smtp: {
+              ...{ host: 'smtp.example.com', port: 465, encryption: 'SSL' },
+              ...{ user: 'ops@example.com', password: 'se/cret', from: 'ops@example.com' },
+            },
+          },
+          backlog: 10_000,
+        },
+      },
+    ],
+    [
       { WEBHOOK_RETRY_SCHEDULE: '500ms, 1.5s,2h', WEBHOOK_TIMEOUT: '1m', WEBHOOK_AUTO_DISABLE: 'false' },
       { webhook: { retryScheduleMs: [500, 1500, 7_200_000], timeoutMs: 60_000, autoDisable: false } },
     ],
@@ -140,6 +162,12 @@ describe('settings', () => {
     ['WEBHOOK_RETRY_SCHEDULE', '5 seconds'],
     ['WEBHOOK_TIMEOUT', '0'],
     ['WEBHOOK_AUTO_DISABLE', 'never'],
+    ['ALERT_URL', 'example.com'],
+    ['ALERT_SECRET', 'whsec_short'],
+    ['ALERT_EMAIL', 'ops@example.com, example.com'],
+    ['ALERT_SMTP_URL', 'smtp://smtp.example.com'],
+    ['ALERT_SMTP_URL', 'smtp://ops:secret@smtp.example.com'],
+    ['ALERT_BACKLOG', '-1'],
     ['STORAGE_ENCRYPTION', 'aes'],
     ['SYNC_POLL_INTERVAL', '-1s'],
     ['SYNC_MAX_MAILBOXES', '0'],

@@ -30,6 +30,7 @@ const RELEASED = {
   '0013_batches': '1ec2e09a2927f40a200217bf60b6e37f21d8655824d11321223f7213d89040b8',
   '0014_brand_of_auth_links': 'c8e12cc570990a78bdf4635b02b5c561b9206b6278ea0a746effd3c946f64300',
   '0015_folder_choice': '4a98dfb8d742dca450d13107de7c9d3a5ec31aa0fc23de0be21e128a409b940c',
+  '0016_alerts': 'c4688d5e32e3295cd9a4fb930dc9618179732ee7855e9583fd277940cccdd2a6',
 };
 
 let whole: TestDatabase;

@@ -2,6 +2,7 @@ import Type from 'typebox';
 import { OneOf } from '../../contract/common.ts';
 import { Settings } from '../../contract/installation.ts';
 import { Overview, OVERVIEW_PERIODS, type OverviewPeriod } from '../../contract/overview.ts';
+import { readAlerts } from '../../db/queries/alerts.ts';
 import { readOverview } from '../../db/queries/overview.ts';
 import { responses, type Routes } from './route.ts';
 
@@ -9,16 +10,21 @@ import { responses, type Routes } from './route.ts';
 const FRESH_MS: Record<OverviewPeriod, number> = { hour: 2_000, day: 20_000 };
 
 /** Routes of the installation's status and effective settings. */
-export const overviewRoutes: Routes = (app, { pool, installation }) => {
+export const overviewRoutes: Routes = (app, { pool, installation, settings }) => {
   const latest = new Map<OverviewPeriod, { at: number; overview: Promise<Overview> }>();
 
   function overviewOf(period: OverviewPeriod): Promise<Overview> {
     const known = latest.get(period);
     if (known && Date.now() - known.at < FRESH_MS[period]) return known.overview;
-    const overview = readOverview(pool, { period });
+    const overview = withAlerts(readOverview(pool, { period }));
     latest.set(period, { at: Date.now(), overview });
     overview.catch(() => latest.delete(period));
     return overview;
+  }
+
+  async function withAlerts(overview: Promise<Omit<Overview, 'alerts'>>): Promise<Overview> {
+    const [rest, alerts] = await Promise.all([overview, readAlerts(pool, settings.alerts)]);
+    return { ...rest, alerts };
   }
 
   app.get(
@@ -41,7 +47,7 @@ export const overviewRoutes: Routes = (app, { pool, installation }) => {
       },
     },
     async ({ query: { period = 'hour', endpoint_id: endpointId } }) =>
-      endpointId === undefined ? overviewOf(period) : readOverview(pool, { period, endpointId }),
+      endpointId === undefined ? overviewOf(period) : withAlerts(readOverview(pool, { period, endpointId })),
   );
 
   app.get(

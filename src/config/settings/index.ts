@@ -1,4 +1,5 @@
 import type { Env, Setting } from '../setting.ts';
+import { ALERTS } from './alerts.ts';
 import { API, LIMITS } from './api.ts';
 import { DATA } from './data.ts';
 import { MAIL, WEBHOOKS } from './mail.ts';
@@ -13,11 +14,12 @@ export const SETTING_GROUPS = {
   Temporal: TEMPORAL,
   Mailboxes: MAIL,
   Webhooks: WEBHOOKS,
+  Alerts: ALERTS,
   'Processes, logs, metrics': OPERATION,
 };
 
 /** Every setting by its name. */
-export const SETTINGS = { ...API, ...LIMITS, ...DATA, ...TEMPORAL, ...MAIL, ...WEBHOOKS, ...OPERATION };
+export const SETTINGS = { ...API, ...LIMITS, ...DATA, ...TEMPORAL, ...MAIL, ...WEBHOOKS, ...ALERTS, ...OPERATION };
 
 type Settings = typeof SETTINGS;
 export type SettingName = keyof Settings;

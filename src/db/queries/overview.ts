@@ -17,7 +17,7 @@ const PROBLEMS_OF_A_KIND = 20;
 export async function readOverview(
   pool: pg.Pool,
   { period, endpointId }: { period: OverviewPeriod; endpointId?: string | undefined },
-): Promise<Overview> {
+): Promise<Omit<Overview, 'alerts'>> {
   const { seconds, count } = BUCKETS[period];
   const now = Date.now();
   const last = Math.floor(now / (seconds * 1000));
@@ -158,20 +158,26 @@ async function readProblems(pool: pg.Pool): Promise<Problem[]> {
 }
 
 const PROBLEMS = `
+  with away as (
+    select lower(imap_host) as host, count(*)::int as accounts from accounts
+    where removed_at is null and (status = 'errored' or status = 'running' and not_in_sync_since is not null) group by 1
+  )
   (select 'account_' || status as kind, id, name, status_detail as detail,
       coalesce((select max(e.created_at) from events e where e.object_id = broken.id and e.type = 'account.status.' || status),
-        not_in_sync_since) as since
+        not_in_sync_since) as since,
+      lower(imap_host) as server, coalesce((select accounts from away where host = lower(imap_host)), 0) as server_accounts
     from (select * from accounts where removed_at is null and status <> 'running'
       order by status, not_in_sync_since nulls last, id limit ${2 * PROBLEMS_OF_A_KIND}) broken)
   union all
-  (select 'account_not_in_sync', id, name, coalesce(nullif(watch_failure, ''), 'its mail may be behind'), not_in_sync_since
+  (select 'account_not_in_sync', id, name, coalesce(nullif(watch_failure, ''), 'its mail may be behind'), not_in_sync_since,
+      lower(imap_host), coalesce((select accounts from away where host = lower(imap_host)), 0)
     from accounts where removed_at is null and status = 'running' and not_in_sync_since is not null
     order by not_in_sync_since limit ${PROBLEMS_OF_A_KIND})
   union all
-  (select 'endpoint_disabled', id, coalesce(nullif(description, ''), url), disabled_reason, updated_at
+  (select 'endpoint_disabled', id, coalesce(nullif(description, ''), url), disabled_reason, updated_at, null, 0
     from webhook_endpoints where not enabled and disabled_reason is not null order by updated_at limit ${PROBLEMS_OF_A_KIND})
   union all
   (select 'endpoint_failing', id, coalesce(nullif(description, ''), url),
       case when failed_attempts = 1 then '1 call failed in a row' else failed_attempts || ' calls failed in a row' end,
-      failing_since
+      failing_since, null, 0
     from webhook_endpoints where enabled and failing_since is not null order by failing_since limit ${PROBLEMS_OF_A_KIND})`;

@@ -14,6 +14,7 @@
 
 export * from './access.ts';
 export * from './accounts.ts';
+export * from './alerts.ts';
 export * from './batches.ts';
 export * from './emails.ts';
 export * from './folders.ts';

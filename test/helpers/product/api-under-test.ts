@@ -83,6 +83,7 @@ export async function apiUnderTest(
       wrongKeysPerMinute: given.wrongKeysPerMinute ?? 0,
       requestsPerMinute: given.requestsPerMinute ?? { key: 0, address: 0 },
       send: DEFAULT_SEND_LIMITS,
+      alerts: { channels: ['url'], backlog: 10_000 },
       signingKeys: [randomBytes(32)],
       isLocal: given.isLocal ?? false,
       trustProxy: given.trustProxy ?? false,

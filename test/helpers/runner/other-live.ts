@@ -11,6 +11,7 @@ export const OTHER_LIVE: readonly string[] = [
   'imap/write-dovecot',
   'live/account',
   'live/adopted',
+  'live/alerts',
   'live/batches',
   'live/changes',
   'live/chosen-folders',

@@ -2,13 +2,14 @@ import { keepPreviousData, useQuery, useQueryClient } from '@tanstack/preact-que
 import type { ComponentChildren } from 'preact';
 import { useRef } from 'preact/hooks';
 import { Link } from 'wouter-preact';
-import { Allowed } from '../access/may.tsx';
 import { api, type Overview, take } from '../api/client.ts';
 import { useEvents } from '../ui/events.ts';
 import { count } from '../ui/format.ts';
-import { Badge, Empty, Loading, Page, Problem, Time } from '../ui/parts.tsx';
+import { Loading, Page, Problem, Time } from '../ui/parts.tsx';
 import { Plot, type Series } from '../ui/plot.tsx';
 import { useParam } from '../ui/query.ts';
+import { AlertsCard } from './alerts.tsx';
+import { Problems } from './problems.tsx';
 
 /** Shortest interval between refreshes that events cause, ms. */
 const ASK_MS = 2_000;
@@ -46,6 +47,7 @@ export function OverviewPage() {
             <AttemptPlot overview={data} />
           </div>
           <Problems overview={data} />
+          <AlertsCard alerts={data.alerts} />
         </>
       )}
     </Page>
@@ -200,80 +202,6 @@ function PlotCard({
       <div class="card-body">
         <Plot label={title} at={overview.buckets.map(({ at }) => at)} {...plot} />
       </div>
-    </section>
-  );
-}
-
-const KIND: Record<Overview['problems'][number]['kind'], [string, 'bad' | 'warn']> = {
-  account_disconnected: ['login refused', 'bad'],
-  account_errored: ['not reachable', 'warn'],
-  account_not_in_sync: ['not in sync', 'warn'],
-  endpoint_disabled: ['disabled', 'warn'],
-  endpoint_failing: ['calls fail', 'bad'],
-};
-
-function Problems({ overview }: { overview: Overview }) {
-  const { problems } = overview;
-  return (
-    <section class="card" aria-labelledby="problems">
-      <div class="card-head">
-        <h2 id="problems">What is wrong now</h2>
-      </div>
-      {problems.length === 0 && overview.accounts.total > 0 && (
-        <Empty title="Nothing">Every mailbox is connected and every endpoint takes its calls.</Empty>
-      )}
-      {problems.length === 0 && overview.accounts.total === 0 && (
-        <Empty
-          title="Nothing is connected yet"
-          action={
-            <Allowed to="manage">
-              <Link href="/mailboxes/connect" class="button main-action">
-                Connect a mailbox
-              </Link>
-            </Allowed>
-          }
-        >
-          Connect the first mailbox: its mail is here within seconds.
-        </Empty>
-      )}
-      {problems.length > 0 && (
-        <div class="table-wrap cards" tabIndex={0} role="group" aria-label="Table">
-          <table>
-            <thead>
-              <tr>
-                <th scope="col">What</th>
-                <th scope="col">Problem</th>
-                <th scope="col">Detail</th>
-                <th scope="col">Since</th>
-              </tr>
-            </thead>
-            <tbody>
-              {problems.map((problem) => {
-                const [label, tone] = KIND[problem.kind];
-                const section = problem.kind.startsWith('account') ? 'mailboxes' : 'endpoints';
-                return (
-                  <tr key={`${problem.kind}${problem.id}`}>
-                    <td>
-                      <Link href={`/${section}/${problem.id}`} class="strong">
-                        {problem.name}
-                      </Link>
-                    </td>
-                    <td class="first">
-                      <Badge tone={tone}>{label}</Badge>
-                    </td>
-                    <td class="small" data-label="Detail">
-                      {problem.detail}
-                    </td>
-                    <td data-label="Since">
-                      <Time at={problem.since} />
-                    </td>
-                  </tr>
-                );
-              })}
-            </tbody>
-          </table>
-        </div>
-      )}
     </section>
   );
 }
