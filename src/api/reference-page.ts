@@ -1,6 +1,7 @@
 import swaggerUi from '@fastify/swagger-ui';
 import type { FastifyInstance } from 'fastify';
 import { nodeSample, pythonSample } from './code-samples.ts';
+import { storedText } from './stored-text.ts';
 
 /** Its path. It was `/docs` before the documents were there: `/docs/json` and `/docs/yaml` remain. */
 const PATH = '/docs/reference';
@@ -64,6 +65,9 @@ export async function serveReferencePage(app: FastifyInstance, publicUrl: string
       transformSpecificationClone: false,
     });
   });
-  app.get('/docs/json', { schema: { hide: true } }, () => ({ ...app.swagger(), servers: [{ url: '..' }] }));
+  const document = storedText('application/json; charset=utf-8', () =>
+    JSON.stringify({ ...app.swagger(), servers: [{ url: '..' }] }),
+  );
+  app.get('/docs/json', { schema: { hide: true } }, document.send);
   app.get('/docs/yaml', { schema: { hide: true } }, (_request, reply) => reply.redirect('reference/yaml'));
 }

@@ -26,6 +26,7 @@ import { VERSION } from '../../runtime/version.ts';
 import { isRestrictable } from './access.ts';
 import { errorResponses } from './error-responses.ts';
 import { addExamples } from '../examples.ts';
+import { storedText } from '../stored-text.ts';
 import { addEvents, EVENT_SCHEMAS } from './openapi-events.ts';
 
 const MODULES = [
@@ -93,11 +94,8 @@ export async function describeApi(app: FastifyInstance, publicUrl: string): Prom
   });
   for (const schema of [...NAMED, ...EVENT_SCHEMAS]) app.addSchema(withReferences(schema, { root: true }));
 
-  let text: string | undefined;
-  app.get('/openapi.json', { schema: { hide: true } }, (_request, reply) => {
-    text ??= JSON.stringify(app.swagger());
-    return reply.type('application/json; charset=utf-8').send(text);
-  });
+  const text = storedText('application/json; charset=utf-8', () => JSON.stringify(app.swagger()));
+  app.get('/openapi.json', { schema: { hide: true } }, text.send);
 }
 
 /** Adapts a route's schema for the document: references, optional defaults, and the responses that hooks add. */

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { sql } from 'drizzle-orm';
 import { Errors } from 'typebox/value';
@@ -128,7 +129,7 @@ describe('calls', () => {
   });
 
   it('get responses with `nosniff` and `no-store`', async () => {
-    for (const url of ['/nowhere', '/api/v1/accounts', '/health', '/openapi.json', '/api/v1/%zz']) {
+    for (const url of ['/nowhere', '/api/v1/accounts', '/health', '/api/v1/%zz']) {
       for (const headers of [{}, { 'x-api-key': api.key }]) {
         const { headers: sent } = await api.app.inject({ url, headers });
         expect(sent).toMatchObject({ 'x-content-type-options': 'nosniff', 'cache-control': 'no-store' });
@@ -240,6 +241,27 @@ describe('outside of /api/v1', () => {
       const shown = (await api.app.inject({ url })).json<Document>();
       expect(shown).toEqual({ ...document, servers: [{ url: server }] });
     }
+  });
+
+  it.each(['/openapi.json', '/docs/json'])('sends %s compressed, and only to those who do not have it', async (url) => {
+    const plain = await api.app.inject({ url });
+    for (const [encoding, decompress] of [
+      ['br', brotliDecompressSync],
+      ['gzip', gunzipSync],
+    ] as const) {
+      const answer = await api.app.inject({ url, headers: { 'accept-encoding': `deflate, ${encoding};q=0.5` } });
+      expect(answer.headers['content-encoding']).toBe(encoding);
+      expect(decompress(answer.rawPayload).equals(plain.rawPayload)).toBe(true);
+      expect(answer.rawPayload.length).toBeLessThan(plain.rawPayload.length / 4);
+    }
+    const refused = await api.app.inject({ url, headers: { 'accept-encoding': 'br;q=0, gzip;q=0' } });
+    expect(refused.headers['content-encoding']).toBeUndefined();
+    const etag = String(plain.headers['etag']);
+    const again = await api.app.inject({ url, headers: { 'if-none-match': etag } });
+    expect([again.statusCode, again.body]).toEqual([304, '']);
+    const hash = /"(.*)"/.exec(etag)?.[1];
+    expect((await api.app.inject({ url: `${url}?v=${hash}` })).headers['cache-control']).toContain('immutable');
+    expect((await api.app.inject({ url: `${url}?v=old` })).headers['cache-control']).toBe('no-cache');
   });
 
   it('names every operation and every schema of the contract', async () => {

@@ -1,0 +1,55 @@
+import { createHash } from 'node:crypto';
+import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+
+/** A text that does not change while the process runs, made at its first request. */
+export interface StoredText {
+  /** of its content, for a URL that caches may keep */
+  hash(): string;
+  /** Sends it compressed; nothing to callers that have it. `?v=` with its hash: browsers keep it for a year. */
+  send(request: FastifyRequest, reply: FastifyReply): FastifyReply;
+}
+
+const YEAR_S = 365 * 24 * 60 * 60;
+/** Higher ones take seconds for a few percent. */
+const BROTLI_QUALITY = 6;
+
+/** Keeps the text that `make` returns, with its compressed forms. */
+export function storedText(type: string, make: () => string): StoredText {
+  let stored: { hash: string; forms: Record<'br' | 'gzip' | 'identity', Buffer> } | undefined;
+  const read = () => {
+    if (stored) return stored;
+    const identity = Buffer.from(make());
+    const hash = createHash('sha256').update(identity).digest('base64url').slice(0, 16);
+    const br = brotliCompressSync(identity, { params: { [constants.BROTLI_PARAM_QUALITY]: BROTLI_QUALITY } });
+    stored = { hash, forms: { identity, br, gzip: gzipSync(identity) } };
+    return stored;
+  };
+  return {
+    hash: () => read().hash,
+    send(request, reply) {
+      const { hash, forms } = read();
+      const { v } = request.query as { v?: string };
+      const etag = `W/"${hash}"`;
+      reply.headers({
+        ETag: etag,
+        Vary: 'Accept-Encoding',
+        'Cache-Control': v === hash ? `public, max-age=${YEAR_S}, immutable` : 'no-cache',
+      });
+      if (request.headers['if-none-match']?.includes(etag)) return reply.code(304).send();
+      const encoding = encodingFor(request.headers['accept-encoding'] ?? '');
+      if (encoding !== 'identity') reply.header('Content-Encoding', encoding);
+      return reply.type(type).send(forms[encoding]);
+    },
+  };
+}
+
+/** The smallest form that the caller accepts. */
+function encodingFor(accepted: string): 'br' | 'gzip' | 'identity' {
+  const names = accepted
+    .toLowerCase()
+    .split(',')
+    .filter((coding) => !/;\s*q=0(\.0*)?\s*$/.test(coding))
+    .map((coding) => coding.split(';')[0]?.trim());
+  return (['br', 'gzip'] as const).find((name) => names.includes(name)) ?? 'identity';
+}
