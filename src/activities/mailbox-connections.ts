@@ -2,6 +2,7 @@ import { sleep } from '../async.ts';
 import type { Db } from '../db/driver/client.ts';
 import { type Lease, type LeaseNotifications, requestRoom } from '../db/coordination/lease.ts';
 import { MINUTE } from '../duration.ts';
+import { suggestedPause } from '../imap/response-codes.ts';
 import { openInTurn } from '../imap/room.ts';
 import { type ImapSession, openSession } from '../imap/session.ts';
 import type { Admission } from '../mailbox/admission.ts';
@@ -127,8 +128,10 @@ export async function inTurns(
       await work(ctx, AbortSignal.any([signal, turn.signal]));
       isDone = !turn.signal.aborted;
     } catch (error) {
-      // continues with the next token
-      if (!isTokenEnd(ctx.session.token, error)) throw error;
+      // continues with the next token, or when the server allows it
+      const pauseMs = suggestedPause(error);
+      if (pauseMs === undefined && !isTokenEnd(ctx.session.token, error)) throw error;
+      await sleep(pauseMs ?? 0, signal);
     } finally {
       stopListening();
       clearTimeout(timer);

@@ -3,6 +3,7 @@ import { sleep } from '../async.ts';
 import { ApiError } from '../contract/errors.ts';
 import { ImportStopped } from '../db/coordination/import-state.ts';
 import { takeLease } from '../db/coordination/lease.ts';
+import { suggestedPause } from '../imap/response-codes.ts';
 import { MailError } from '../mail-wire/mail-error.ts';
 import { createTokenEnds } from '../mailbox/logins.ts';
 import { isScanned, scanBaseline } from '../mailbox/baseline.ts';
@@ -98,6 +99,8 @@ async function watchUntilEnd(deps: WatchDeps, accountId: string): Promise<void> 
     await Promise.race(parts);
   } catch (error) {
     if (!end.signal.aborted) await noteFailure(deps, accountId, error);
+    // a refused login has waited
+    if (connected) await sleep(suggestedPause(error) ?? 0, end.signal);
     throw toFailure(error, { connected, ...(lease.watchEpoch === null ? {} : { watchEpoch: lease.watchEpoch }) });
   } finally {
     // The first part that ends stops the others; none of them may write after the activity has ended.

@@ -105,16 +105,11 @@ export function asksForPatience(error: unknown): boolean {
 /** Longer pauses are not obeyed, ms. */
 const LONGEST_PAUSE_MS = 10 * 60_000;
 
-/**
- * What is left of the pause that Exchange suggests when it throttles a mailbox, in milliseconds; undefined: none. imapflow waits for
- * some of it before it rejects.
- */
+/** The pause that Exchange suggests when it throttles a mailbox, in milliseconds; undefined: none. */
 export function suggestedPause(error: unknown): number | undefined {
   if (!(error instanceof MailError)) return undefined;
   const [, ms] = /Suggested Backoff Time: (\d{1,9}) milliseconds/i.exec(error.detail) ?? [];
-  if (ms === undefined) return undefined;
-  const { throttleWaited = 0 } = (error.cause ?? {}) as { throttleWaited?: number };
-  return Math.max(0, Math.min(Number(ms), LONGEST_PAUSE_MS) - throttleWaited);
+  return ms === undefined ? undefined : Math.min(Number(ms), LONGEST_PAUSE_MS);
 }
 
 /** Codes of imapflow and Node for a connection that ended before its login was answered. */

@@ -6,6 +6,8 @@ export interface ResponseGuard {
   readonly left: number;
   /** the server sent more than allowed; the connection is closed */
   readonly exceeded: boolean;
+  /** the refusal of a server that asks for a long pause; the connection is closed */
+  readonly throttled: Error | undefined;
 }
 
 const LF = 10;
@@ -32,6 +34,7 @@ const MARKER_LENGTH = 21;
  */
 export class ResponseMeter implements ResponseGuard {
   exceeded = false;
+  throttled: Error | undefined;
   left = Infinity;
   /** bytes of the current literal that are still to come */
   private literal = 0;

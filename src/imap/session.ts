@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { ImapFlow } from 'imapflow';
+import { ImapFlow, type ImapFlowError } from 'imapflow';
 import { withDeadline } from '../async.ts';
 import type { ServerLogin, TokenTimes } from '../contract/account.ts';
 import { MailError, reasonOf } from '../mail-wire/mail-error.ts';
@@ -106,6 +106,8 @@ const SOME_RESPONSES = 10_000;
 const MAX_UNSOLICITED = 200_000;
 /** imapflow may report that the connection ended, instead of why. */
 const FLOOD = { code: 'TooManyResponses' };
+/** The longest pause, ms, that a throttled command may wait for on its connection. imapflow waits before it rejects. */
+const SHORT_PAUSE_MS = 10_000;
 
 /**
  * Opens and logs in one connection, to a vetted address, with the certificate checked against the host's name.
@@ -152,7 +154,7 @@ async function connect(login: ServerLogin, options: SessionOptions): Promise<Con
       return { client, guard };
     } catch (cause) {
       client.close();
-      const error = loginErrorOf(guard.exceeded ? FLOOD : cause, login, client.capabilities);
+      const error = loginErrorOf(causeOf(guard, cause), login, client.capabilities);
       if (error.code === 'invalid_credentials' || options.signal?.aborted) throw error;
       last = error;
       if (performance.now() >= deadline) break;
@@ -160,6 +162,8 @@ async function connect(login: ServerLogin, options: SessionOptions): Promise<Con
   }
   throw last ?? new MailError('provider_error', 'imap', 'the IMAP host has no address');
 }
+
+const causeOf = (guard: ResponseGuard, cause: unknown) => (guard.exceeded ? FLOOD : (guard.throttled ?? cause));
 
 function closeWhenAborted(client: ImapFlow, signal: AbortSignal): void {
   const close = () => client.close();
@@ -170,6 +174,11 @@ function closeWhenAborted(client: ImapFlow, signal: AbortSignal): void {
 
 function newClient(login: ServerLogin, address: string, options: SessionOptions & { guard: ResponseMeter }): ImapFlow {
   const maxLiteralSize = options.maxLiteralBytes ?? 64 * MiB;
+  const logger = listener(({ err }) => {
+    if (err?.code !== 'ETHROTTLE' || (err.throttleReset ?? 0) <= SHORT_PAUSE_MS) return;
+    options.guard.throttled = err;
+    client.close();
+  });
   const client = new ImapFlow({
     host: address,
     port: login.port,
@@ -177,7 +186,7 @@ function newClient(login: ServerLogin, address: string, options: SessionOptions 
     secure: login.encryption === 'SSL',
     doSTARTTLS: login.encryption === 'STARTTLS' ? true : login.encryption === 'NONE' ? false : undefined,
     auth: { user: login.user, ...(login.token ? { accessToken: login.password } : { pass: login.password }) },
-    logger: false,
+    logger,
     disableAutoIdle: true,
     qresync: true,
     disableCompression: true,
@@ -202,6 +211,12 @@ function newClient(login: ServerLogin, address: string, options: SessionOptions 
     client.close();
   });
   return client;
+}
+
+/** A logger that drops all but warnings: the only sign of a throttled command before imapflow has waited. */
+function listener(warn: (entry: { err?: ImapFlowError }) => void) {
+  const drop = () => {};
+  return { debug: drop, info: drop, warn, error: drop, fatal: drop, isLevelEnabled: () => false };
 }
 
 function sessionOf(connected: Connected, login: ServerLogin, options: SessionOptions): ImapSession {
@@ -246,7 +261,7 @@ function sessionOf(connected: Connected, login: ServerLogin, options: SessionOpt
         assertUsable(client);
         return result;
       } catch (cause) {
-        throw mailErrorOf(guard.exceeded ? FLOOD : cause, login, command);
+        throw mailErrorOf(causeOf(guard, cause), login, command);
       } finally {
         running -= 1;
         if (running === 0) guard.allow(unsolicited(client));

@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import type { Account } from '../../../src/contract/account.ts';
 import type { OAuthApp } from '../../../src/contract/oauth.ts';
+import { sleep } from '../../../src/async.ts';
 import { newId } from '../../../src/new-id.ts';
 import { waitFor } from '../../helpers/assert/wait.ts';
 import { EXCHANGE, GMAIL, type Dialect, TokenProvider, YAHOO } from '../../helpers/fakes/token-provider.ts';
@@ -218,23 +219,26 @@ describe('the IMAP server', () => {
     const throttled = await connect(EXCHANGE);
     const first = provider;
     const account = await connect(EXCHANGE);
-    const says = 'BAD Request is throttled. Suggested Backoff Time: 20000 milliseconds';
+    const says = 'BAD Request is throttled. Suggested Backoff Time: 60000 milliseconds';
     first.says = ({ name }) => (name === 'LOGOUT' ? undefined : says);
     first.cut();
     const failureOf = async ({ id }: Account) =>
       (await live.pool.query<{ watch_failure: string }>('select watch_failure from accounts where id = $1', [id]))
         .rows[0]?.watch_failure;
     await waitFor(async () => (await failureOf(throttled))?.includes('Suggested Backoff'), {
-      timeoutMs: 60_000,
+      timeoutMs: 20_000,
       what: 'the pause to be noted',
     });
+    const attempts = first.logins.length;
     const logins = provider.logins.length;
     provider.cut();
     await waitFor(() => provider.logins.length > logins, { timeoutMs: 10_000, what: 'the next login' });
     expect(await read(account)).toMatchObject({ status: 'running' });
+    await sleep(20_000);
+    expect(first.logins).toHaveLength(attempts);
     await live.api.delete(`/accounts/${throttled.id}`);
     await first.close();
-  }, 150_000);
+  }, 120_000);
 });
 
 describe('the SMTP server', () => {
