@@ -158,9 +158,10 @@ test('Sent, Trash and Drafts that are not included get mail, and nothing of it i
     timeoutMs: 30_000,
     what: 'the send to be done',
   });
-  await waitFor(async () => (await placesWith(word)).length === 0, {
+  let left: string[] = [];
+  await waitFor(async () => (left = await placesWith(word)).length === 0, {
     timeoutMs: 20_000,
-    what: 'nothing to be left',
+    what: () => `nothing to be left of it, in ${left.join()}`,
   });
 
   const refused = await live.api.request('POST', `/${account.id}/drafts`, { subject: 'a draft' });

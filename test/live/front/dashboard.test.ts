@@ -207,6 +207,16 @@ test('shows folders of one name below their parents, and finds them', async () =
   expect(await titles()).toContain('Clients / 2025 / Case 1');
 }, 90_000);
 
+test('chooses which folders are stored', async () => {
+  await desk.click('Choose folders', 'button');
+  await desk.fill('None of these', 'SPAM, Clients');
+  await desk.picture('folder-choice');
+  await desk.click('Save', 'button');
+  await desk.sees('all, except SPAM, Clients');
+  const links = () => desk.page.$$eval('.folders a[title]', (all) => all.map(({ title }) => title).join());
+  await waitFor(async () => !(await links()).includes('Clients'), { timeoutMs: 30_000, what: 'the folders to leave' });
+}, 60_000);
+
 test('shows events as they happen', async () => {
   await desk.open('/events');
   await desk.sees('Live');
@@ -346,7 +356,7 @@ test('is usable in the dark, on a narrow screen, and for a screen reader', async
     ['delivery', `/deliveries/${delivery?.id ?? ''}`, 'Attempts'],
     ['endpoints', '/endpoints', 'Orders'],
     ['endpoint', `/endpoints/${endpoint?.id ?? ''}`, 'Last hour'],
-    ['events', '/events', 'email.new'],
+    ['events', '/events', 'Live'],
     ['keys', '/keys', 'Last used'],
     ['links', '/mailboxes/links?status=all', 'Office of Ben'],
     ['oauth apps', '/mailboxes/apps', 'Mail of customers'],

@@ -3,6 +3,7 @@ import { useState } from 'preact/hooks';
 import { Link, useLocation } from 'wouter-preact';
 import { Allowed } from '../access/may.tsx';
 import { type Account, api, take } from '../api/client.ts';
+import { choiceText, FolderChoice } from '../mail/folder-choice.tsx';
 import { ImportForm } from '../mail/import-form.tsx';
 import { ImportList } from '../mail/import-list.tsx';
 import { MailboxMail } from '../mail/mailbox-mail.tsx';
@@ -14,7 +15,7 @@ import { REFRESH_MS } from '../mail/list.tsx';
 import { SendTest } from './send-test.tsx';
 
 export function MailboxPage({ id }: { id: string }) {
-  const [dialog, setDialog] = useState<'send' | 'import' | 'remove'>();
+  const [dialog, setDialog] = useState<'send' | 'import' | 'folders' | 'remove'>();
   const account = useAccount(id, REFRESH_MS);
   const up = { href: '/mailboxes', label: 'Mailboxes' };
   if (!account.data)
@@ -46,11 +47,12 @@ export function MailboxPage({ id }: { id: string }) {
       }
     >
       {account.data.status !== 'running' && <Trouble account={account.data} />}
-      <Facts account={account.data} />
+      <Facts account={account.data} chooseFolders={() => setDialog('folders')} />
       <ImportList account={account.data} />
       <MailboxMail account={id} />
       {dialog === 'send' && <SendTest account={account.data} close={() => setDialog(undefined)} />}
       {dialog === 'import' && <ImportForm account={id} close={() => setDialog(undefined)} />}
+      {dialog === 'folders' && <FolderChoice account={account.data} close={() => setDialog(undefined)} />}
       {dialog === 'remove' && <Remove account={account.data} close={() => setDialog(undefined)} />}
     </Page>
   );
@@ -75,7 +77,7 @@ function Trouble({ account }: { account: Account }) {
   );
 }
 
-function Facts({ account }: { account: Account }) {
+function Facts({ account, chooseFolders }: { account: Account; chooseFolders: () => void }) {
   const { mail } = account.connection_params;
   const installation = useInstallation();
   const history = useQuery({
@@ -103,6 +105,15 @@ function Facts({ account }: { account: Account }) {
         <dt>Outgoing</dt>
         <dd>
           {mail.smtp_host}:{mail.smtp_port} <span class="quiet">{mail.smtp_encryption}</span>
+        </dd>
+        <dt>Stored folders</dt>
+        <dd class="row">
+          {choiceText(account.folders)}
+          <Allowed to="change">
+            <button type="button" class="button small" onClick={chooseFolders}>
+              Choose folders
+            </button>
+          </Allowed>
         </dd>
         <dt>Id</dt>
         <dd>
