@@ -124,6 +124,7 @@ async function pageOf(deps: ApiDeps, link: StoredAuthLink): Promise<LinkPage> {
     status,
     brand: { name: link.brand?.name ?? name, color, logo_url: link.brand?.logo ?? logoUrl },
     address: status === 'open' ? (account?.user_id ?? null) : null,
+    login: account ? deps.helpFor(account.connection_params.mail.imap_host) : null,
     sign_in: account ? await offerOf(deps, account.connection_params.mail.imap_host) : null,
     back_url: backUrl(link, { error: status === 'open' ? 'cancelled' : status }),
   };

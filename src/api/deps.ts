@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import type pg from 'pg';
 import type { ConnectIntent, MailboxReparse, MailboxVerification } from '../contract/account.ts';
-import type { MailServers } from '../contract/auth-link.ts';
+import type { LoginHelp, MailServers } from '../contract/auth-link.ts';
 import type { EmailUpdate } from '../workflows/change-mailbox.ts';
 import type { UpdateFolder } from '../contract/folder.ts';
 import type { Run } from '../contract/history.ts';
@@ -93,6 +93,8 @@ export interface ApiDeps {
   commands: Commands;
   /** finds the servers that a connect would use for an address; within 9 s */
   findServers(address: string): Promise<Omit<MailServers, 'object' | 'address'>>;
+  /** what logins on an IMAP host take */
+  helpFor(host: string): LoginHelp;
   /** response of GET /settings */
   installation: Omit<Settings, 'object'>;
   /** folder of the built pages of web/; absent: no pages are served */

@@ -4,6 +4,7 @@ import fastifyStatic from '@fastify/static';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import Type from 'typebox';
+import { preferredLanguage } from './language.ts';
 
 /** Paths that the router of the dashboard shows. */
 const DASHBOARD = [
@@ -25,7 +26,7 @@ export interface Pages {
   /** output of `vite build`: `index.html`, `connect.html`, `assets/` */
   dir: string;
   publicUrl: string;
-  brand: { logoUrl: string | null };
+  brand: { name: string; color: string | null; logoUrl: string | null };
   /** the logo of a link, if it has its own */
   logoOf: (token: string, address: string) => Promise<string | undefined>;
 }
@@ -40,7 +41,10 @@ export async function servePages(app: FastifyInstance, { dir, publicUrl, brand, 
   const page = (name: string) =>
     readFileSync(join(dir, name), 'utf8').replace('<base href="/"', `<base href="${base.replaceAll('"', '%22')}"`);
   const index = page('index.html');
-  const connect = page('connect.html');
+  const connect = page('connect.html').replace(
+    'name="brand" content="{}"',
+    () => `name="brand" content="${attribute(brandOf(brand))}"`,
+  );
 
   await app.register(fastifyStatic, {
     root: join(dir, 'assets'),
@@ -64,13 +68,20 @@ export async function servePages(app: FastifyInstance, { dir, publicUrl, brand, 
     .get(
       '/connect/:token',
       { schema: { hide: true, params: Type.Object({ token: Type.String() }) } },
-      async ({ params, ip }, reply) => {
+      async ({ params, headers, ip }, reply) => {
+        const language = preferredLanguage(headers['accept-language']);
         const logo = (await logoOf(params.token, ip)) ?? brand.logoUrl;
+        reply.headers({ 'Content-Language': language, Vary: 'Accept-Language' });
         const hosted = pageHeaders({ images: logo?.startsWith('https:') ? [new URL(logo).origin] : [], frames: false });
-        return sendPage(reply, connect, hosted);
+        return sendPage(reply, connect.replace('<html lang="en"', `<html lang="${language}"`), hosted);
       },
     );
 }
+
+/** What the connect page shows where a link is not known. */
+const brandOf = ({ name, color, logoUrl }: Pages['brand']) => JSON.stringify({ name, color, logo_url: logoUrl });
+
+const attribute = (text: string) => text.replaceAll('&', '&amp;').replaceAll('"', '&quot;').replaceAll('<', '&lt;');
 
 function sendPage(reply: FastifyReply, text: string, headers: Record<string, string>): FastifyReply {
   return reply.headers(headers).type('text/html; charset=utf-8').send(text);

@@ -135,6 +135,8 @@ export interface LinkPage {
   brand: { name: string; color: string | null; logo_url: string | null };
   /** address of the account to reconnect */
   address: string | null;
+  /** what a login of that account takes */
+  login: LoginHelp | null;
   /** the provider where the owner of that address signs in; null: none is set up */
   sign_in: SignInOffer | null;
   /** URL for an owner who does not connect; null: none */
@@ -182,8 +184,7 @@ const loginHelp = {
 };
 
 /** What a login at a provider takes. */
-const LoginHelp = Type.Object(loginHelp);
-export type LoginHelp = Type.Static<typeof LoginHelp>;
+export type LoginHelp = Type.Static<Type.TObject<typeof loginHelp>>;
 
 /** The servers that a connect would use for an address. */
 export const MailServers = Type.Object(

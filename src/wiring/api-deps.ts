@@ -81,6 +81,7 @@ export function apiDeps(config: Config, logger: Logger, surroundings: ApiSurroun
       ? { codecRoutes: codecRoutes({ codec: createPayloadCodec(codecKeys(config), 'show'), ...config.temporalCodec }) }
       : {}),
     findServers: findServersWith(outbound),
+    helpFor,
     installation: {
       temporal_ui_url: config.temporalUiUrl,
       temporal_namespace: config.temporal.namespace,

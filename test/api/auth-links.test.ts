@@ -221,6 +221,25 @@ describe('its page', () => {
     expect(listed).not.toHaveProperty('logo');
   });
 
+  it('says what the provider of the account to reconnect takes', async () => {
+    const { token } = await makeLink({ account_id: accountId });
+    const help = async () => (await onPage(token, '/link')).json<LinkPage>().login;
+    expect(await help()).toMatchObject({ password_login: 'password', provider: null });
+    await api.database.pool.query('update accounts set imap_host = $2 where id = $1', [
+      accountId,
+      'outlook.office365.com',
+    ]);
+    try {
+      expect(await help()).toMatchObject({ password_login: 'none', provider: 'microsoft' });
+    } finally {
+      await api.database.pool.query('update accounts set imap_host = $2 where id = $1', [
+        accountId,
+        'mail.example.test',
+      ]);
+    }
+    expect((await onPage((await makeLink()).token, '/link')).json<LinkPage>().login).toBeNull();
+  });
+
   it('stays open after a rejected login', async () => {
     const { token } = await makeLink();
     connect = () => Promise.reject(new ApiError('invalid_credentials', 'the server said no'));

@@ -13,7 +13,8 @@ beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), 'pages-'));
   await mkdir(join(dir, 'assets'));
   await writeFile(join(dir, 'index.html'), '<base href="/" /><p>dashboard</p>');
-  await writeFile(join(dir, 'connect.html'), '<base href="/" /><p>connect</p>');
+  const head = '<html lang="en"><base href="/" /><meta name="brand" content="{}" />';
+  await writeFile(join(dir, 'connect.html'), `${head}<p>connect</p>`);
   await writeFile(join(dir, 'assets', 'app-1234.js'), 'export {}');
   await writeFile(join(dir, 'assets', 'app-1234.js.br'), 'compressed');
   api = await apiUnderTest({ deps: { pagesDir: dir } });
@@ -83,6 +84,21 @@ describe('the connect page', () => {
     expect(answer.body).toContain('connect');
     expect(answer.headers['referrer-policy']).toBe('no-referrer');
     expect(String(answer.headers['content-security-policy'])).toContain("frame-src 'none'");
+    expect(answer.body).toContain('content="{&quot;name&quot;:&quot;Email API&quot;');
+  });
+
+  it.each([
+    [undefined, 'en'],
+    ['*', 'en'],
+    ['pt-BR, sv', 'en'],
+    ['de-AT,de;q=0.9,en;q=0.8', 'de'],
+    ['pt, en;q=0.5, FR-ca;q=0.7', 'fr'],
+    ['ja;q=0, nl;q=0.1', 'nl'],
+    ['de;q=x, pl;q=0.2', 'pl'],
+  ])('has, for Accept-Language %s, the language %s', async (header, language) => {
+    const answer = await get(`/connect/${'a'.repeat(43)}`, header === undefined ? {} : { 'accept-language': header });
+    expect(answer.body).toContain(`<html lang="${language}"`);
+    expect(answer.headers).toMatchObject({ 'content-language': language, vary: 'Accept-Language' });
   });
 
   it.each([

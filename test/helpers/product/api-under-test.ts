@@ -10,6 +10,7 @@ import { DEFAULT_SEND_LIMITS } from '../../../src/api/send-input.ts';
 import { createApiKey } from '../../../src/db/access/api-keys.ts';
 import type { Database } from '../../../src/db/driver/client.ts';
 import { createLogger } from '../../../src/runtime/logger.ts';
+import { helpFor } from '../../../src/discovery/providers.ts';
 import { createOutbound } from '../../../src/security/outbound.ts';
 import { createSecrets } from '../../../src/security/secrets.ts';
 import { openStorage, type Storage } from '../../../src/storage/storage.ts';
@@ -72,6 +73,7 @@ export async function apiUnderTest(
         password_login: 'password',
         provider: null,
       }),
+    helpFor,
     installation: { temporal_ui_url: null, temporal_namespace: 'default', data: [] },
     docsDir: join(dir, 'docs'),
     pingTemporal: () => Promise.resolve(),

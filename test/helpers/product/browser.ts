@@ -39,16 +39,25 @@ export async function startBrowser(): Promise<Browser> {
   });
 }
 
+/** How a page is looked at; `language`: its `Accept-Language`. */
+export interface View {
+  width?: number;
+  height?: number;
+  dark?: boolean;
+  language?: string;
+}
+
 /** A page with separate cookies. */
 export async function browse(
   browser: Browser,
   base: string,
-  { width = 1280, height = 860, dark = false }: { width?: number; height?: number; dark?: boolean } = {},
+  { width = 1280, height = 860, dark = false, language }: View = {},
 ): Promise<Browsing> {
   const context = await browser.createBrowserContext();
   const page = await context.newPage();
   page.setDefaultTimeout(SHOWN_MS);
   await page.setViewport({ width, height, deviceScaleFactor: 1 });
+  if (language !== undefined) await page.setExtraHTTPHeaders({ 'Accept-Language': language });
   await page.emulateMediaFeatures([
     { name: 'prefers-color-scheme', value: dark ? 'dark' : 'light' },
     { name: 'prefers-reduced-motion', value: 'reduce' },

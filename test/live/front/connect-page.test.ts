@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { Browser } from 'puppeteer-core';
 import type { Account } from '../../../src/contract/account.ts';
 import type { AuthLinkCreated, MailServers } from '../../../src/contract/auth-link.ts';
-import { type Browsing, browse, startBrowser } from '../../helpers/product/browser.ts';
+import { type Browsing, browse, startBrowser, type View } from '../../helpers/product/browser.ts';
 import { listenOnFreePort } from '../../helpers/servers/free-port.ts';
 import { type Live, startLive } from '../../helpers/product/live.ts';
 import { addUser, type MailUser } from '../../helpers/product/mail-user.ts';
@@ -34,7 +34,7 @@ const makeLink = (body: object = {}) =>
   live.api.post<AuthLinkCreated>('/auth/links', { redirect_url: siteUrl, state: 'customer 42', ...body });
 
 /** The page of a link, with nothing of anybody who is signed in. */
-async function openLink(link: AuthLinkCreated, view = {}): Promise<Browsing> {
+async function openLink(link: AuthLinkCreated, view: View = {}): Promise<Browsing> {
   const visitor = await browse(browser, live.api.base, view);
   await visitor.open(new URL(link.url).pathname);
   return visitor;
@@ -60,7 +60,7 @@ async function sentTo(visitor: Browsing): Promise<Record<string, string>> {
 test('connects a mailbox once: asks for unknown servers, and explains a wrong password', async () => {
   const link = await makeLink({ name: 'Orders' });
   const owner = await openLink(link);
-  await owner.sees('Harbour CRM asks to read and send mail for you');
+  await owner.sees('asks to read and send mail for you');
   await owner.picture('hosted-open');
   await owner.fill('Email address', user.user);
   await owner.fill('Password', 'wrong');
@@ -74,6 +74,7 @@ test('connects a mailbox once: asks for unknown servers, and explains a wrong pa
   await typeServers(owner, [user.imapPort, user.submissionPort]);
   await owner.click('Connect mailbox', 'button');
   await owner.sees('did not accept this address and password');
+  await owner.page.waitForSelector('details');
   await owner.picture('hosted-wrong-password');
 
   await owner.fill('Password', user.password);
@@ -109,6 +110,8 @@ test('redirects a user who cancels, and explains why a link does not work', asyn
   expect(await sentTo(owner)).toEqual({ error: 'cancelled', state: 'customer 42' });
   await owner.open(`/connect/${'a'.repeat(43)}`);
   await owner.sees('This link does not work');
+  await owner.sees('Please ask \u2068Harbour CRM\u2069');
+  expect(await owner.page.title()).toContain('Harbour CRM');
   await owner.close();
 }, 60_000);
 
@@ -138,6 +141,126 @@ test.each([
   },
   60_000,
 );
+
+test('the owner of a Microsoft mailbox who is to reconnect it meets the same door', async () => {
+  const [account] = (await live.api.get<{ data: Account[] }>('/accounts')).data;
+  const owner = await openLink(await makeLink({ account_id: account?.id }));
+  await owner.page.waitForSelector('input[type=password]');
+  const setHost = (host: string) =>
+    live.pool.query('update accounts set imap_host = $2 where id = $1', [account?.id, host]);
+  await setHost('outlook.office365.com');
+  try {
+    await owner.page.reload();
+    await owner.sees('Microsoft no longer accepts passwords');
+    expect(await owner.page.$('input[type=password], button.main-action')).toBeNull();
+    expect(await owner.audit()).toEqual([]);
+    await owner.picture('hosted-reconnect-closed');
+  } finally {
+    await setHost('127.0.0.1');
+  }
+  await owner.close();
+}, 60_000);
+
+/** A PNG of one pixel. */
+const LOGO =
+  'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==';
+
+const IN_LANGUAGES = {
+  en: { title: 'Connect your mailbox', address: 'Email address', refused: 'did not accept', gone: 'does not work' },
+  de: {
+    title: 'Postfach verbinden',
+    address: 'E-Mail-Adresse',
+    refused: 'nicht akzeptiert',
+    gone: 'funktioniert nicht',
+  },
+  fr: {
+    title: 'Connecter votre boîte mail',
+    address: 'Adresse e-mail',
+    refused: 'n’a pas accepté',
+    gone: 'ne fonctionne pas',
+  },
+  es: { title: 'Conecta tu buzón', address: 'Correo electrónico', refused: 'no ha aceptado', gone: 'no funciona' },
+  it: {
+    title: 'Collega la tua casella di posta',
+    address: 'Indirizzo email',
+    refused: 'non ha accettato',
+    gone: 'non funziona',
+  },
+  nl: { title: 'Je mailbox koppelen', address: 'E-mailadres', refused: 'niet geaccepteerd', gone: 'werkt niet' },
+  pl: { title: 'Połącz swoją skrzynkę', address: 'Adres e-mail', refused: 'nie przyjął', gone: 'nie działa' },
+  ja: {
+    title: 'メールボックスを接続',
+    address: 'メールアドレス',
+    refused: '受け付けませんでした',
+    gone: 'このリンクは使えません',
+  },
+};
+
+test.each(Object.entries(IN_LANGUAGES))(
+  'speaks %s, with the steps of a provider, an Arabic name and a refused login',
+  async (language, { title, address, refused, gone }) => {
+    const link = await makeLink({ brand: { name: 'شركة الميناء', logo: LOGO } });
+    const owner = await openLink(link, { language: `${language}-XX,sv;q=0.5` });
+    await owner.sees(title);
+    expect(await owner.page.evaluate('document.documentElement.lang')).toBe(language);
+    expect(await owner.page.$eval('.connect-brand img', (image) => image.naturalWidth)).toBe(1);
+    await owner.sees('\u2068شركة الميناء\u2069');
+    await owner.fill(address, 'person@gmail.com');
+    await owner.page.keyboard.press('Tab');
+    await owner.page.waitForSelector('.steps a[href^="https://myaccount.google.com/apppasswords"]');
+    const found: string[] = [];
+    for (const { name, dark = false, width = 1280 } of [
+      { name: 'light' },
+      { name: 'dark', dark: true },
+      { name: 'narrow', width: 390 },
+    ]) {
+      await owner.page.setViewport({ width, height: 860 });
+      await owner.page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: dark ? 'dark' : 'light' }]);
+      found.push(...(await owner.audit()).map((fault) => `${name}: ${fault}`));
+      const wider = Number(await owner.page.evaluate('document.documentElement.scrollWidth - innerWidth'));
+      if (wider > 0) found.push(`${name}: ${wider} px wider than the screen`);
+      await owner.picture(`hosted-${language}-${name}`);
+    }
+    await owner.page.click('input[type=checkbox]');
+    await owner.page.waitForSelector('form input[type=text]');
+
+    await owner.fill(address, user.user);
+    await owner.page.keyboard.press('Tab');
+    await owner.page.waitForSelector('.servers');
+    await typeServers(owner, [user.imapPort, user.submissionPort]);
+    await owner.page.locator('form input[type=text][autocomplete]').fill('wrong');
+    await owner.page.click('button.main-action');
+    await owner.sees(refused);
+    found.push(...(await owner.audit()).map((fault) => `refused: ${fault}`));
+    await owner.picture(`hosted-${language}-refused`);
+    await owner.open(`/connect/${'a'.repeat(43)}`);
+    await owner.sees(gone);
+    expect([...found, ...owner.faults]).toEqual([]);
+    await owner.close();
+  },
+  120_000,
+);
+
+test('keeps the language that the owner chose', async () => {
+  const owner = await openLink(await makeLink(), { language: 'fr' });
+  await owner.sees(IN_LANGUAGES.fr.title);
+  await owner.choose('Langue', 'nl');
+  await owner.sees(IN_LANGUAGES.nl.title);
+  await owner.page.reload();
+  await owner.sees(IN_LANGUAGES.nl.title);
+  await owner.close();
+}, 60_000);
+
+test('says where IMAP is switched on first', async () => {
+  const owner = await openLink(await makeLink());
+  await owner.sees('Connect your mailbox');
+  await owner.fill('Email address', 'lena@web.de');
+  await owner.page.keyboard.press('Tab');
+  await owner.sees('First allow access by IMAP');
+  await owner.sees('POP3/IMAP Abruf');
+  await owner.picture('hosted-imap-first');
+  await owner.close();
+}, 60_000);
 
 test('is usable in the dark, on a narrow screen and for a screen reader, in the colors of the caller', async () => {
   const found: string[] = [];

@@ -74,7 +74,7 @@ test('connects a mailbox with entered servers, after a wrong password, quoting t
   await desk.click('Connect a mailbox', 'link');
   await desk.fill('Email address', user.user);
   await desk.fill('Password', 'wrong');
-  await desk.sees('not known: please type them in');
+  await desk.sees('please type them in below');
   const [imap, smtp] = await desk.page.$$('.servers');
   const sides = [
     [imap, user.imapPort],

@@ -1,8 +1,19 @@
 import type { ComponentChildren } from 'preact';
 import { useRef, useState } from 'preact/hooks';
-import { ApiFailure, wordsOf } from '../api/client.ts';
-import { SelectField, TextField } from '../ui/field.tsx';
-import { Notice } from '../ui/parts.tsx';
+import { TextField } from '../ui/field.tsx';
+import {
+  ClosedDoor,
+  Offer,
+  Password,
+  Refusal,
+  type Search,
+  ServerFields,
+  Servers,
+  ServersUnknown,
+  Submit,
+  TypeServers,
+} from './form-parts.tsx';
+import { useTexts } from './language.ts';
 
 export interface Server {
   host: string;
@@ -18,6 +29,8 @@ export interface Found {
   help_url: string | null;
   /** `none`: no password connects the mailbox, and `hint` says why */
   password_login: 'password' | 'app_password' | 'none';
+  /** a code of the provider that `hint` is about */
+  provider: string | null;
   /** a provider where the owner signs in, in place of a password; `only`: it accepts no passwords */
   sign_in?: SignInOffer | null;
 }
@@ -40,17 +53,21 @@ interface Props {
   findServers: (address: string, imapHost?: string) => Promise<Found>;
   /** of the fixed address */
   offer?: SignInOffer | null | undefined;
+  /** what logins at the server of the fixed address take */
+  known?: Found | undefined;
   /** goes to the provider; absent: the form offers no sign-in there */
   signIn?: (credentials: Omit<Credentials, 'password'>) => Promise<void>;
   connect: (credentials: Credentials) => Promise<void>;
   action: string;
+  /** who asks: a name for an app password */
+  program: string;
   /** what a user does whose provider takes no password */
   whenClosed: string;
+  /** shows servers and the words of servers, which owners of mailboxes need not know */
+  isTechnical?: boolean;
   /** further fields, above the button */
   children?: ComponentChildren;
 }
-
-type Search = { state: 'none' | 'searching' | 'failed' } | { state: 'done'; address: string; found: Found };
 
 const IMAP: Server = { host: '', port: 993, encryption: 'SSL' };
 const SMTP: Server = { host: '', port: 465, encryption: 'SSL' };
@@ -60,12 +77,16 @@ export function ConnectForm({
   address: fixed,
   findServers,
   offer: fixedOffer,
+  known,
   signIn,
   connect,
   action,
+  program,
   whenClosed,
+  isTechnical = false,
   children,
 }: Props) {
+  const texts = useTexts();
   const [address, setAddress] = useState(fixed ?? '');
   const [password, setPassword] = useState('');
   const [search, setSearch] = useState<Search>({ state: 'none' });
@@ -98,6 +119,7 @@ export function ConnectForm({
 
   async function submit(event: Event): Promise<void> {
     event.preventDefault();
+    if (!takesPassword) return;
     setBusy(true);
     setError(undefined);
     try {
@@ -110,10 +132,7 @@ export function ConnectForm({
       }
       if (!asked && fixed === undefined && (!found?.imap || !found.smtp)) {
         setByHand(true);
-        throw new ApiFailure(0, {
-          title: 'The servers were not found',
-          detail: 'We could not find the mail servers of this address. Please type them in below.',
-        });
+        throw new ServersUnknown();
       }
       await connect({ user: address.trim(), password, ...(asked ? { imap, smtp } : {}) });
     } catch (failure) {
@@ -144,7 +163,7 @@ export function ConnectForm({
     }
   }
 
-  const found = search.state === 'done' ? search.found : undefined;
+  const found = search.state === 'done' ? search.found : known;
   const offer = signIn && (fixed === undefined ? found?.sign_in : fixedOffer);
   const wayIn = wayInOf(found, offer, byHand);
   const isClosed = wayIn === 'none';
@@ -159,7 +178,8 @@ export function ConnectForm({
   return (
     <form class="stack" onSubmit={(event) => void submit(event)}>
       <TextField
-        label="Email address"
+        label={texts.address}
+        dir="ltr"
         type="email"
         autocomplete="username"
         required
@@ -168,21 +188,24 @@ export function ConnectForm({
         set={setAddress}
         onBlur={() => void (fixed === undefined && look())}
       />
-      {isClosed ? <ClosedDoor reason={found?.hint} advice={whenClosed} /> : <Servers search={search} />}
+      {isClosed ? (
+        <ClosedDoor found={found} advice={whenClosed} />
+      ) : (
+        <Servers search={search} isTechnical={isTechnical} />
+      )}
       {offer && <Offer offer={offer} busy={busy} go={() => void goToProvider()} />}
-      {takesPassword && <Password hint={found} value={password} set={setPassword} />}
+      {takesPassword && <Password found={found} program={program} value={password} set={setPassword} />}
       {byHand ? (
         <>
-          <ServerFields name="Incoming mail (IMAP)" server={imap} set={setImap} onBlur={() => void lookAgain()} />
-          <ServerFields name="Outgoing mail (SMTP)" server={smtp} set={setSmtp} />
+          <ServerFields name={texts.incoming} server={imap} set={setImap} onBlur={() => void lookAgain()} />
+          <ServerFields name={texts.outgoing} server={smtp} set={setSmtp} />
         </>
       ) : (
-        <button type="button" class="button plain" onClick={typeServers}>
-          {isClosed ? 'This mailbox is at another provider' : 'Type the servers in myself'}
-        </button>
+        // a reconnect keeps the provider
+        !(isClosed && fixed !== undefined) && <TypeServers isClosed={isClosed} go={typeServers} />
       )}
       {children}
-      {error !== undefined && <Refusal error={error} found={found} />}
+      {error !== undefined && <Refusal error={error} found={found} isTechnical={isTechnical} />}
       {takesPassword && <Submit isSecond={Boolean(offer)} busy={busy} action={action} />}
     </form>
   );
@@ -196,146 +219,4 @@ function wayInOf(
 ): 'password' | 'sign-in' | 'none' {
   if (offer) return offer.only ? 'sign-in' : 'password';
   return found?.password_login === 'none' && !byHand ? 'none' : 'password';
-}
-
-/** In place of a password field, where no password can work. */
-function ClosedDoor({ reason, advice }: { reason: string | null | undefined; advice: string }) {
-  return (
-    <div role="status">
-      <Notice tone="warn" title="This mailbox cannot be connected with a password">
-        <p>
-          {reason}. {advice}
-        </p>
-      </Notice>
-    </div>
-  );
-}
-
-/** The way to the provider's own page. */
-function Offer({ offer, busy, go }: { offer: SignInOffer; busy: boolean; go: () => void }) {
-  return (
-    <>
-      <button type="button" class="button main-action wide" disabled={busy} onClick={go}>
-        Continue with {offer.name}
-      </button>
-      {!offer.only && <p class="small quiet">Or connect with an app password:</p>}
-    </>
-  );
-}
-
-function Password({ hint, value, set }: { hint: Found | undefined; value: string; set: (value: string) => void }) {
-  return (
-    <>
-      {hint?.hint && <Hint hint={hint.hint} url={hint.help_url} />}
-      <TextField label="Password" type="password" autocomplete="current-password" required value={value} set={set} />
-    </>
-  );
-}
-
-function Submit({ isSecond, busy, action }: { isSecond: boolean; busy: boolean; action: string }) {
-  return (
-    <button class={isSecond ? 'button wide' : 'button main-action wide'} disabled={busy}>
-      {busy ? 'Logging in …' : action}
-    </button>
-  );
-}
-
-function Servers({ search }: { search: Search }) {
-  if (search.state === 'none') return null;
-  const text = () => {
-    if (search.state === 'searching') return 'Looking for the servers …';
-    if (search.state !== 'done') return 'The servers could not be looked up.';
-    const { imap, smtp } = search.found;
-    if (!imap || !smtp) return 'The servers of this address are not known: please type them in below.';
-    return `Found: ${imap.host} for incoming and ${smtp.host} for outgoing mail.`;
-  };
-  return (
-    <p class="small quiet" role="status">
-      {text()}
-    </p>
-  );
-}
-
-function Hint({ hint, url }: { hint: string; url: string | null }) {
-  return (
-    <Notice tone="warn" title="Before you type a password">
-      {hint.charAt(0).toUpperCase() + hint.slice(1)}.{' '}
-      {url && (
-        <a href={url} target="_blank" rel="noopener noreferrer">
-          How to make one
-        </a>
-      )}
-    </Notice>
-  );
-}
-
-interface ServerFieldsProps {
-  name: string;
-  server: Server;
-  set: (server: Server) => void;
-  onBlur?: () => void;
-}
-
-function ServerFields({ name, server, set, onBlur }: ServerFieldsProps) {
-  return (
-    <fieldset class="stack-s">
-      <legend>{name}</legend>
-      <div class="servers">
-        <TextField
-          label="Server"
-          required
-          value={server.host}
-          set={(host) => set({ ...server, host: host.trim() })}
-          {...(onBlur ? { onBlur } : {})}
-        />
-        <TextField
-          label="Port"
-          type="number"
-          min={1}
-          max={65535}
-          required
-          value={String(server.port)}
-          set={(port) => set({ ...server, port: Number(port) })}
-        />
-        <SelectField
-          label="Encryption"
-          value={server.encryption.toUpperCase()}
-          set={(encryption) => set({ ...server, encryption })}
-          options={[
-            { value: 'SSL', label: 'SSL/TLS' },
-            { value: 'STARTTLS', label: 'STARTTLS' },
-            { value: 'NONE', label: 'None' },
-          ]}
-        />
-      </div>
-    </fieldset>
-  );
-}
-
-const MEANING: Record<string, string> = {
-  'errors/invalid_credentials':
-    'The mail server did not accept this address and password. Check both. Many providers ask for an app password.',
-  'errors/provider_error': 'The mail server could not be reached, or did not answer as expected.',
-  'errors/already_exists': 'This mailbox belongs to another account.',
-  'errors/too_many_requests': 'Too many attempts. Please wait a minute.',
-  'errors/service_unavailable': 'The service is not available just now. Please try again in a moment.',
-};
-
-/** Explains an error in plain words, then quotes the server. */
-function Refusal({ error, found }: { error: unknown; found: Found | undefined }) {
-  const { title, detail } = wordsOf(error);
-  const meaning = error instanceof ApiFailure ? MEANING[error.type] : undefined;
-  return (
-    <Notice tone="bad" title={meaning === undefined ? title : 'That did not work'}>
-      <p>{meaning ?? detail}</p>
-      {meaning !== undefined && <p class="small quiet">The server says: {detail}</p>}
-      {found?.help_url && error instanceof ApiFailure && error.status === 401 && (
-        <p>
-          <a href={found.help_url} target="_blank" rel="noopener noreferrer">
-            How to make an app password
-          </a>
-        </p>
-      )}
-    </Notice>
-  );
 }

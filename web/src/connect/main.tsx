@@ -4,21 +4,42 @@ import { ApiFailure, BASE, wordsOf } from '../api/client.ts';
 import { Notice } from '../ui/parts.tsx';
 import { applyTheme } from '../ui/theme.tsx';
 import { ConnectForm, type Credentials, type Found, type SignInOffer } from './form.tsx';
+import {
+  chooseLanguage,
+  firstLanguage,
+  InLanguage,
+  isolated,
+  LANGUAGES,
+  type Language,
+  loadTexts,
+  useTexts,
+} from './language.ts';
+import type { Texts } from './texts/en.ts';
 
 /*
  * The page where the owner of a mailbox connects it. Its only credential is the token in its URL, without key or cookie. It
  * calls `/connect/{token}/…` (src/api/connect-page.ts).
  */
 
+interface Brand {
+  name: string;
+  color: string | null;
+  logo_url: string | null;
+}
+
 interface LinkPage {
   status: 'open' | 'used' | 'expired' | 'cancelled';
-  brand: { name: string; color: string | null; logo_url: string | null };
+  brand: Brand;
   address: string | null;
+  login: Pick<Found, 'hint' | 'help_url' | 'password_login' | 'provider'> | null;
   sign_in: SignInOffer | null;
   back_url: string | null;
 }
 
 const token = location.pathname.split('/').filter(Boolean).at(-1) ?? '';
+
+/** Of the installation, for links that are not known. */
+const ownBrand = JSON.parse(document.querySelector<HTMLMetaElement>('meta[name=brand]')?.content ?? '{}') as Brand;
 
 async function call<T>(path: string, body?: unknown): Promise<T> {
   const response = await fetch(`${BASE}/connect/${token}${path}`, {
@@ -26,7 +47,7 @@ async function call<T>(path: string, body?: unknown): Promise<T> {
       ? {}
       : { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) }),
   }).catch(() => {
-    throw new ApiFailure(0, { title: 'Not reachable', detail: 'the server cannot be reached: please try again' });
+    throw new ApiFailure(0, {});
   });
   const json = (await response.json().catch(() => undefined)) as unknown;
   if (!response.ok) throw new ApiFailure(response.status, json as { detail: string });
@@ -43,41 +64,38 @@ const signIn = async (credentials: Omit<Credentials, 'password'>) => {
   location.assign(url);
 };
 
-/** Why a sign-in at the provider ended without a connected mailbox, by the code in the URL. */
-const RETURNED: Record<string, string> = {
-  access_denied: 'You did not allow access. Nothing was connected.',
-  other_address: 'You signed in with another address than the one to connect. Please sign in with that address.',
-  invalid_credentials: 'The mail server did not accept the sign-in. IMAP may be switched off for this mailbox.',
-  provider_rejected:
-    'The provider does not accept this service at present. Whoever sent you the link has to correct that.',
-  provider_error: 'The mail server could not be reached, or did not answer as expected.',
-  already_exists: 'This mailbox belongs to another account.',
-  too_many_requests: 'Too many attempts. Please wait a minute.',
-  expired: 'The sign-in took too long, or was begun in another browser. Please open the link again.',
-};
-
 /** The result that the provider's page came back with; the address bar does not keep it. */
-function takeReturned(): { error: string | undefined; connected: boolean } {
+function takeReturned(): { code: string | null; connected: boolean } {
   const query = new URLSearchParams(location.search);
   if (location.search !== '') history.replaceState(null, '', location.pathname);
-  const code = query.get('error');
-  const error = code === null ? undefined : (RETURNED[code] ?? 'The sign-in at the provider failed. Please try again.');
-  return { error, connected: query.has('connected') };
+  return { code: query.get('error'), connected: query.has('connected') };
 }
 
 const returned = takeReturned();
 
-function HostedPage() {
+/** Why a sign-in at the provider ended without a connected mailbox. */
+function reasonOf(texts: Texts): string | undefined {
+  return returned.code === null ? undefined : (texts.returned[returned.code] ?? texts.returnedOther);
+}
+
+function HostedPage({ first }: { first: Awaited<ReturnType<typeof loadTexts>> }) {
+  const [{ language, texts }, setLanguage] = useState(first);
   const [page, setPage] = useState<LinkPage>();
   const [error, setError] = useState<unknown>();
   const [done, setDone] = useState<'connected' | 'cancelled' | undefined>(returned.connected ? 'connected' : undefined);
   useEffect(() => {
-    call<LinkPage>('/link').then((link) => {
-      brand(link);
-      setPage(link);
-    }, setError);
+    call<LinkPage>('/link').then(setPage, setError);
   }, []);
+  const brand = page?.brand ?? (error === undefined ? undefined : ownBrand);
+  useEffect(() => {
+    document.title = brand ? `${texts.title} – ${brand.name}` : texts.title;
+    if (brand) colorize(brand.color);
+  }, [texts, brand]);
 
+  const speak = (name: Language) => {
+    chooseLanguage(name);
+    void loadTexts(name).then(setLanguage);
+  };
   const leave = (to: string | null, result: 'connected' | 'cancelled') => {
     if (to === null) setDone(result);
     else location.assign(to);
@@ -96,25 +114,43 @@ function HostedPage() {
   };
 
   return (
-    <div class="alone">
-      <main class="stack">
-        {page && (
-          <div class="connect-brand">
-            {page.brand.logo_url && <img src={page.brand.logo_url} alt="" />}
-            <span>{page.brand.name}</span>
+    <InLanguage.Provider value={texts}>
+      <div class="alone">
+        <main class="stack">
+          {brand && (
+            <div class="connect-brand">
+              {brand.logo_url && <img src={brand.logo_url} alt="" />}
+              <span dir="auto">{brand.name}</span>
+            </div>
+          )}
+          <div class="card pad stack">
+            <Content page={page} error={error} done={done} connect={connect} cancel={() => void cancel()} />
           </div>
-        )}
-        <div class="card pad stack">
-          <Content page={page} error={error} done={done} connect={connect} cancel={() => void cancel()} />
-        </div>
-        {page?.status === 'open' && done === undefined && (
-          <p class="small quiet">
-            Your password or sign-in is stored encrypted. {page.brand.name} reads and sends mail with it until the
-            mailbox is removed here, or you change the password or withdraw access at your provider.
-          </p>
-        )}
-      </main>
-    </div>
+          {page?.status === 'open' && done === undefined && (
+            <p class="small quiet">{texts.privacy(isolated(page.brand.name))}</p>
+          )}
+          <LanguageSwitch language={language} choose={speak} />
+        </main>
+      </div>
+    </InLanguage.Provider>
+  );
+}
+
+function LanguageSwitch({ language, choose }: { language: Language; choose: (language: Language) => void }) {
+  const texts = useTexts();
+  return (
+    <select
+      class="input language"
+      aria-label={texts.language}
+      value={language}
+      onChange={(event) => choose(event.currentTarget.value as Language)}
+    >
+      {Object.entries(LANGUAGES).map(([code, name]) => (
+        <option key={code} value={code} lang={code}>
+          {name}
+        </option>
+      ))}
+    </select>
   );
 }
 
@@ -127,72 +163,98 @@ interface ContentProps {
 }
 
 function Content({ page, error, done, connect, cancel }: ContentProps) {
-  if (error !== undefined) {
-    const isGone = error instanceof ApiFailure && error.status === 404;
-    const why = isGone ? (returned.error ?? 'It may have been copied incompletely.') : wordsOf(error).detail;
-    return (
-      <>
-        <h1>{isGone ? 'This link does not work' : 'Something went wrong'}</h1>
-        <Notice tone="bad" title={isGone ? 'Please ask for a new link' : wordsOf(error).title}>
-          {why}
-        </Notice>
-      </>
-    );
-  }
-  if (!page) return <p role="status">One moment …</p>;
+  const texts = useTexts();
+  if (error !== undefined) return <Broken error={error} who={page?.brand.name ?? ownBrand.name} />;
+  if (!page) return <p role="status">{texts.moment}</p>;
   if (done === 'connected')
     return (
       <>
-        <h1>Your mailbox is connected</h1>
-        <Notice tone="good" title="All done">
-          You can close this page.
+        <h1>{texts.doneTitle}</h1>
+        <Notice tone="good" title={texts.done}>
+          {texts.doneText}
         </Notice>
       </>
     );
-  if (page.status !== 'open' || done === 'cancelled')
-    return <Closed status={done ?? page.status} back={page.back_url} />;
+  if (page.status !== 'open' || done === 'cancelled') return <Closed status={done ?? page.status} page={page} />;
+  return <Open page={page} connect={connect} cancel={cancel} />;
+}
+
+function Open({ page, connect, cancel }: Pick<ContentProps, 'connect' | 'cancel'> & { page: LinkPage }) {
+  const texts = useTexts();
+  const who = isolated(page.brand.name);
+  const reason = reasonOf(texts);
   return (
     <>
       <div>
-        <h1>Connect your mailbox</h1>
-        <p class="quiet">{page.brand.name} asks to read and send mail for you.</p>
+        <h1>{texts.title}</h1>
+        <p class="quiet">{texts.asks(who)}</p>
       </div>
-      {returned.error !== undefined && (
-        <Notice tone="bad" title="That did not work">
-          {returned.error}
+      {reason !== undefined && (
+        <Notice tone="bad" title={texts.failed}>
+          {reason}
         </Notice>
       )}
       <ConnectForm
         address={page.address ?? undefined}
         findServers={findServers}
         offer={page.sign_in}
+        known={page.login ? { imap: null, smtp: null, ...page.login } : undefined}
         signIn={signIn}
         connect={connect}
-        action="Connect mailbox"
-        whenClosed="Please use another address, or cancel and tell whoever sent you the link."
+        action={texts.connect}
+        program={page.brand.name}
+        whenClosed={texts.closedAdvice(who)}
       />
       <button type="button" class="button plain" onClick={cancel}>
-        Cancel{page.back_url === null ? '' : ' and go back'}
+        {page.back_url === null ? texts.cancel : texts.cancelAndBack}
       </button>
     </>
   );
 }
 
-const CLOSED: Record<string, [string, string]> = {
-  used: ['This link was used already', 'A mailbox was connected with it. For another one, please ask for a new link.'],
-  expired: ['This link has expired', 'Please ask for a new one.'],
-  cancelled: ['Nothing was connected', 'This link no longer works. Please ask for a new one if you need it.'],
-};
+/** A link that is not known, or a failure. */
+function Broken({ error, who }: { error: unknown; who: string }) {
+  const texts = useTexts();
+  const { status = 0, type = '' } = error instanceof ApiFailure ? error : {};
+  if (status !== 404)
+    return (
+      <>
+        <h1>{texts.wrong}</h1>
+        <Notice tone="bad" title={texts.failed}>
+          {texts.failures[type] ?? texts.failedOther}
+          {type !== '' && (
+            <details class="small quiet">
+              <summary>{texts.details}</summary>
+              <p lang="en">{wordsOf(error).detail}</p>
+            </details>
+          )}
+        </Notice>
+      </>
+    );
+  return (
+    <>
+      <h1>{texts.goneTitle}</h1>
+      <p>{reasonOf(texts) ?? texts.goneWhy}</p>
+      <p>{texts.askNew(isolated(who))}</p>
+    </>
+  );
+}
 
-function Closed({ status, back }: { status: string; back: string | null }) {
-  const [title, text] = CLOSED[status] ?? ['This link does not work', 'Please ask for a new one.'];
+/** A link that was used, has expired, or whose owner cancelled. */
+function Closed({ status, page: { brand, back_url: back } }: { status: string; page: LinkPage }) {
+  const texts = useTexts();
+  const [title, text] =
+    { used: [texts.usedTitle, texts.usedText], cancelled: [texts.cancelledTitle, texts.cancelledText] }[status] ??
+    ([texts.expiredTitle] as string[]);
   return (
     <>
       <h1>{title}</h1>
-      <p>{text}</p>
+      <p>
+        {text} {texts.askNew(isolated(brand.name))}
+      </p>
       {back && (
         <a class="button" href={back}>
-          Go back
+          {texts.back}
         </a>
       )}
     </>
@@ -208,8 +270,7 @@ function inkOn(color: string): string {
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? '#0b0d12' : '#ffffff';
 }
 
-function brand({ brand: { name, color } }: LinkPage): void {
-  document.title = `Connect your mailbox – ${name}`;
+function colorize(color: string | null): void {
   if (color === null) return;
   const { style } = document.documentElement;
   style.setProperty('--accent', color);
@@ -219,4 +280,4 @@ function brand({ brand: { name, color } }: LinkPage): void {
 
 applyTheme();
 const root = document.getElementById('app');
-if (root) render(<HostedPage />, root);
+if (root) void loadTexts(firstLanguage()).then((first) => render(<HostedPage first={first} />, root));

@@ -50,7 +50,9 @@ function New() {
             findServers={findServers}
             connect={(credentials) => connect(credentials, days)}
             action="Connect mailbox"
+            program="Email API"
             whenClosed={WHEN_CLOSED}
+            isTechnical
           >
             <label class="check">
               <input
@@ -84,6 +86,15 @@ function Again({ id }: { id: string }) {
     queryKey: ['account', id],
     queryFn: () => take(api.GET('/api/v1/accounts/{id}', { params: { path: { id } } })),
   });
+  const { user_id: address, connection_params: login } = account.data ?? {};
+  const found = useQuery({
+    queryKey: ['servers', address],
+    queryFn: () => findServers(address ?? ''),
+    enabled: address !== undefined,
+    retry: false,
+  }).data;
+  // of that provider, unless the mailbox is elsewhere
+  const help = found?.imap?.host === login?.mail.imap_host ? found : undefined;
   return (
     <Page
       title="Reconnect"
@@ -104,8 +115,11 @@ function Again({ id }: { id: string }) {
                 address={account.data.connection_params.mail.imap_user}
                 findServers={findServers}
                 connect={(credentials) => connect(credentials)}
+                known={help}
                 action="Reconnect"
+                program="Email API"
                 whenClosed={WHEN_CLOSED}
+                isTechnical
               />
             </>
           )}
