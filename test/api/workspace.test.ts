@@ -105,6 +105,7 @@ describe('an account', () => {
       initial_sync: null,
       authserv_id: null,
       retention_days: null,
+      folders: null,
     });
   });
 

@@ -181,9 +181,13 @@ test('changes what an endpoint gets', async () => {
   await desk.fill('Headers', 'X-Desk: 7');
   await desk.picture('endpoint-edit');
   await desk.click('Save', 'button');
+  const saved = async () =>
+    (await live.api.get<{ data: WebhookEndpoint[] }>('/webhooks/endpoints')).data.find(
+      ({ url }) => url === receiver.url,
+    );
+  await waitFor(async () => (await saved())?.description !== 'Orders', { what: 'the change to be saved' });
   await desk.sees('X-Desk');
-  const { data } = await live.api.get<{ data: WebhookEndpoint[] }>('/webhooks/endpoints');
-  expect(data.find(({ url }) => url === receiver.url)).toMatchObject({
+  expect(await saved()).toMatchObject({
     description: 'Orders of Ada',
     headers: [{ name: 'X-Desk', value: '7' }],
     account_ids: [],
@@ -352,7 +356,7 @@ test('is usable in the dark, on a narrow screen, and for a screen reader', async
     ['connect', '/mailboxes/connect', 'Create a link'],
     ['mailbox', `/mailboxes/${account}`, 'First order'],
     ['email', `/mailboxes/${account}/emails/${email?.id ?? ''}`, 'What happened to it'],
-    ['deliveries', '/deliveries', 'Answer'],
+    ['deliveries', '/deliveries', 'Every event, to every endpoint'],
     ['delivery', `/deliveries/${delivery?.id ?? ''}`, 'Attempts'],
     ['endpoints', '/endpoints', 'Orders'],
     ['endpoint', `/endpoints/${endpoint?.id ?? ''}`, 'Last hour'],
