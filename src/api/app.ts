@@ -30,6 +30,7 @@ import { serveDownloads } from './downloads.ts';
 import { serveDocsSite } from './docs-site.ts';
 import { servePages } from './pages.ts';
 import { serveReferencePage } from './reference-page.ts';
+import { servePersonSignIn } from './person-sign-in.ts';
 import { ROUTES } from './routes/index.ts';
 import { compileSerializer } from './http/serialize.ts';
 import { serveTracking } from './tracking-routes.ts';
@@ -96,10 +97,7 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
   serveMetrics(app, pool);
   serveTracking(app, deps);
   await serveCodec(app, deps);
-  serveConnectPage(app, deps);
-  if (deps.pagesDir !== undefined)
-    await servePages(app, { ...settings, dir: deps.pagesDir, logoOf: findLinkLogo(deps) });
-  await serveDocsSite(app, { ...settings, dir: deps.docsDir });
+  await serveFront(app, deps);
 
   const signer = createSigner(settings.signingKeys);
   const cursors = createCursors(signer);
@@ -117,6 +115,15 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
     { prefix: '/api/v1' },
   );
   return app;
+}
+
+/** Serves the pages, and what owners of mailboxes and people of the dashboard sign in at. */
+async function serveFront(app: FastifyInstance, deps: ApiDeps): Promise<void> {
+  const { settings, pagesDir, docsDir } = deps;
+  serveConnectPage(app, deps);
+  servePersonSignIn(app, deps);
+  if (pagesDir !== undefined) await servePages(app, { ...settings, dir: pagesDir, logoOf: findLinkLogo(deps) });
+  await serveDocsSite(app, { ...settings, dir: docsDir });
 }
 
 /** Serves the codec that decodes histories for the Temporal UI, if it is enabled; the audit log records each use. */

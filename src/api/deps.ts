@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import type pg from 'pg';
+import type { Permissions } from '../contract/api-key.ts';
 import type { ConnectIntent, MailboxReparse, MailboxVerification } from '../contract/account.ts';
 import type { LoginHelp, MailServers } from '../contract/auth-link.ts';
 import type { EmailUpdate } from '../workflows/change-mailbox.ts';
@@ -11,6 +12,7 @@ import type { DraftResult, DraftSent, EmailSent, SendInput } from '../contract/s
 import type { Caller } from '../db/access/api-keys.ts';
 import type { Db } from '../db/driver/client.ts';
 import type { Logger } from '../runtime/logger.ts';
+import type { IdentityProvider } from '../oauth/identity.ts';
 import type { OutboundFetch } from '../security/outbound-fetch.ts';
 import type { Outbound } from '../security/outbound.ts';
 import type { Secrets } from '../security/secrets.ts';
@@ -80,6 +82,12 @@ export interface Commands extends ChangeCommands, SendCommands, DraftCommands {
   cancelReplay(replayId: string): Promise<void>;
 }
 
+/** The identity provider, and the groups whose members get each permission. */
+export interface PersonSignIn {
+  provider: IdentityProvider;
+  groups: Record<Permissions, readonly string[]>;
+}
+
 /** Dependencies of the HTTP layer. */
 export interface ApiDeps {
   db: Db;
@@ -95,6 +103,8 @@ export interface ApiDeps {
   findServers(address: string): Promise<Omit<MailServers, 'object' | 'address'>>;
   /** what logins on an IMAP host take */
   helpFor(host: string): LoginHelp;
+  /** sign-in of people at an identity provider; absent: they sign in with keys */
+  signIn?: PersonSignIn;
   /** response of GET /settings */
   installation: Omit<Settings, 'object'>;
   /** folder of the built pages of web/; absent: no pages are served */

@@ -7,6 +7,7 @@ import { authorizationUrl, newSignInSecrets, readResponse } from '../oauth/sign-
 import type { Secrets } from '../security/secrets.ts';
 import type { ApiDeps } from './deps.ts';
 import { limitCalls } from './http/limit-calls.ts';
+import { sendLead } from './lead.ts';
 
 /*
  * A sign-in from the connect page: the browser goes to the provider with a random state, and returns to the callback with that
@@ -78,27 +79,8 @@ export function serveOAuthCallback(
     const query = new URL(request.url, deps.settings.publicUrl).searchParams;
     const returned = await readReturn(deps, request, query);
     const next = returned ? await finish(request, returned) : `${lost}?error=expired`;
-    return reply
-      .headers({
-        'Set-Cookie': `${COOKIE}=; Path=/; Max-Age=0`,
-        'Referrer-Policy': 'no-referrer',
-        'Content-Security-Policy': "default-src 'none'",
-      })
-      .type('text/html; charset=utf-8')
-      .send(pageTo(next));
+    return sendLead(reply.header('Set-Cookie', `${COOKIE}=; Path=/; Max-Age=0`), next);
   });
-}
-
-/**
- * A page that leads on. A redirect would count as one of the provider's form, whose policy names this address alone
- * (CSP `form-action`).
- */
-function pageTo(url: string): string {
-  const attribute = url.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);
-  return (
-    `<!doctype html><html lang="en"><meta charset="utf-8"><title>Continue</title>` +
-    `<meta http-equiv="refresh" content="0;url=${attribute}"><a href="${attribute}">Continue</a>`
-  );
 }
 
 /** Undefined: no sign-in of this browser has that state. */

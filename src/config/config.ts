@@ -16,6 +16,12 @@ export interface TemporalTls {
   key?: Buffer;
 }
 
+/** Sign-in of people by OpenID Connect. */
+export interface SignInConfig {
+  client: { issuer: string; clientId: string; clientSecret?: string; scope: string; groupsClaim: string };
+  groups: { full: string[]; operate: string[]; read: string[] };
+}
+
 /** The settings of every process. All durations are milliseconds, all sizes bytes. */
 export interface Config {
   host: string;
@@ -85,6 +91,8 @@ export interface Config {
   auditRetentionMs: number;
   /** decodes histories for the Temporal UI of this origin, if requests bear the token; absent: not */
   temporalCodec?: { origin: string; token: string };
+  /** the identity provider of people, and the groups whose members get each permission; absent: they sign in with keys */
+  signIn?: SignInConfig;
   /** the brand on the connect page */
   brand: { name: string; color: string | null; logoUrl: string | null };
   /** URL of the Temporal UI; null: unknown */
@@ -154,6 +162,7 @@ export function loadConfig(env: Env): Config {
     servers: read('SERVERS'),
     auditRetentionMs: read('AUDIT_RETENTION'),
     ...temporalCodec(read),
+    ...signIn(read),
     brand: { name: read('BRAND_NAME'), color: read('BRAND_COLOR'), logoUrl: read('BRAND_LOGO_URL') },
     temporalUiUrl: read('TEMPORAL_UI_URL') ?? read('TEMPORAL_UI_ORIGIN') ?? null,
     ...(otlpEndpoint === undefined ? {} : { otlpEndpoint }),
@@ -280,6 +289,28 @@ function temporalCodec(read: Read): Pick<Config, 'temporalCodec'> {
   if (token === undefined) throw new ConfigError('TEMPORAL_CODEC_TOKEN', 'is not set, which TEMPORAL_UI_ORIGIN needs');
   if (origin === undefined) throw new ConfigError('TEMPORAL_UI_ORIGIN', 'is not set, which TEMPORAL_CODEC_TOKEN needs');
   return { temporalCodec: { origin, token } };
+}
+
+/** Without an issuer: none. */
+function signIn(read: Read): Pick<Config, 'signIn'> {
+  const [issuer, clientId, clientSecret] = [read('OIDC_ISSUER'), read('OIDC_CLIENT_ID'), read('OIDC_CLIENT_SECRET')];
+  const groups = {
+    full: read('OIDC_ADMIN_GROUPS'),
+    operate: read('OIDC_OPERATOR_GROUPS'),
+    read: read('OIDC_VIEWER_GROUPS'),
+  };
+  if (issuer === undefined && clientId === undefined) return {};
+  if (issuer === undefined) throw new ConfigError('OIDC_ISSUER', 'is not set, which OIDC_CLIENT_ID needs');
+  if (clientId === undefined) throw new ConfigError('OIDC_CLIENT_ID', 'is not set, which OIDC_ISSUER needs');
+  if (Object.values(groups).every((names) => names.length === 0)) {
+    throw new ConfigError(
+      'OIDC_ADMIN_GROUPS',
+      'is not set, nor are those of operators and viewers: no person could sign in',
+    );
+  }
+  const secret = clientSecret === undefined ? {} : { clientSecret };
+  const client = { issuer, clientId, ...secret, scope: read('OIDC_SCOPE'), groupsClaim: read('OIDC_GROUPS_CLAIM') };
+  return { signIn: { client, groups } };
 }
 
 /** The variables of Temporal's own tools; an API key or any TLS file turns TLS on. */

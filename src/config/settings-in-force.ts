@@ -42,6 +42,11 @@ const SHOWN: Readonly<Record<string, (config: Config) => string>> = {
   BRAND_NAME: ({ brand }) => brand.name,
   BRAND_COLOR: ({ brand }) => brand.color ?? 'none',
   BRAND_LOGO_URL: ({ brand }) => brand.logoUrl ?? 'none',
+  OIDC_ISSUER: ({ signIn }) => signIn?.client.issuer ?? 'none',
+  OIDC_CLIENT_ID: ({ signIn }) => signIn?.client.clientId ?? 'none',
+  OIDC_ADMIN_GROUPS: ({ signIn }) => signIn?.groups.full.join(',') || 'none',
+  OIDC_OPERATOR_GROUPS: ({ signIn }) => signIn?.groups.operate.join(',') || 'none',
+  OIDC_VIEWER_GROUPS: ({ signIn }) => signIn?.groups.read.join(',') || 'none',
   SERVERS: ({ servers }) => String(servers),
   LOG_LEVEL: ({ logLevel }) => logLevel,
 };
@@ -58,6 +63,7 @@ const SECRET = [
   'ALERT_URL',
   'ALERT_SECRET',
   'ALERT_SMTP_URL',
+  'OIDC_CLIENT_SECRET',
 ];
 
 /** The settings that a process runs with, without secrets. */

@@ -1,12 +1,14 @@
 import Type from 'typebox';
 import { DateTime, ListOf, Nullable, OneOf } from './common.ts';
 
-export const PERMISSIONS = ['full', 'read'] as const;
+export const PERMISSIONS = ['full', 'operate', 'read'] as const;
 export type Permissions = (typeof PERMISSIONS)[number];
 
 /** Largest number of accounts that one key can be limited to. */
 const MAX_ACCOUNTS = 1_000;
-export const KeyPermissions = OneOf(PERMISSIONS, { description: '`read`: calls that change anything return 403' });
+export const KeyPermissions = OneOf(PERMISSIONS, {
+  description: '`read`: calls that change anything return 403; `operate`: calls that create or revoke keys return 403',
+});
 
 export const KeyAccounts = Nullable(
   Type.Array(Type.String(), {

@@ -51,8 +51,18 @@ export const AuditRecord = Type.Object(
         description: 'the key, link, account, sign-in, import, endpoint, delivery or replay; null: nothing was created',
       }),
     ),
+    object_name: Nullable(
+      Type.String({
+        description:
+          'its name at the time; of a mailbox without a name its address, until it is removed; null: it has none',
+      }),
+    ),
     api_key_id: Nullable(
-      Type.String({ description: '`pk_…` of the call; null: the call needs no key (`history.decode`)' }),
+      Type.String({ description: '`pk_…` of the call; null: a person made it, or it needs no key (`history.decode`)' }),
+    ),
+    person_id: Nullable(Type.String({ description: '`per_…` of the person who made the call; null: a key did' })),
+    actor: Nullable(
+      Type.String({ description: 'name of the key, or name and address of the person, at the time of the call' }),
     ),
     address: Type.String({ description: 'IP address of the caller; see `TRUST_PROXY`' }),
     request_id: Type.String({ description: '`X-Request-Id` of the call' }),

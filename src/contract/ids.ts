@@ -9,6 +9,7 @@ export const ID_PREFIXES = {
   event: 'evt',
   delivery: 'whc',
   apiKey: 'pk',
+  person: 'per',
   audit: 'aud',
   tracking: 'trk',
   thread: 'thr',

@@ -2,12 +2,21 @@ import Type from 'typebox';
 import { KeyAccounts, KeyPermissions } from './api-key.ts';
 import { DateTime, Nullable } from './common.ts';
 
-/** The API key that a call authenticates with, and its session. */
+/** Who a call comes from: an API key or a person, and their session. */
 export const Session = Type.Object(
   {
     object: Type.Literal('Session'),
-    api_key_id: Type.String({ description: '`pk_…` of the key; revoking the key ends the session' }),
-    api_key_name: Type.String(),
+    api_key_id: Nullable(
+      Type.String({ description: '`pk_…` of the key; revoking it ends the session; null: a person is signed in' }),
+    ),
+    api_key_name: Nullable(Type.String(), 'null: a person is signed in'),
+    person: Nullable(
+      Type.Object({
+        id: Type.String({ description: '`per_…`' }),
+        name: Type.String({ description: 'name and address, as the identity provider has them' }),
+      }),
+      'who is signed in by `OIDC_ISSUER`; null: a key is',
+    ),
     permissions: KeyPermissions,
     accounts: KeyAccounts,
     expires_at: Nullable(DateTime('null: the call used a key, not a session')),

@@ -14,6 +14,7 @@ import type { Logger } from '../runtime/logger.ts';
 import type { CachedDataKeys } from '../security/data-keys.ts';
 import { createOutbound, type Outbound } from '../security/outbound.ts';
 import { createSecrets } from '../security/secrets.ts';
+import { personSignIn } from './person-sign-in.ts';
 import { tokenFetch } from './token-fetch.ts';
 import { encryptStorage } from '../storage/encrypted.ts';
 import { openStorage } from '../storage/storage.ts';
@@ -59,6 +60,7 @@ export function apiDeps(config: Config, logger: Logger, surroundings: ApiSurroun
     storage,
     outbound,
     fetch: tokenFetch(outbound, config),
+    ...(config.signIn ? { signIn: personSignIn(config.signIn) } : {}),
     commands: createCommands({
       client,
       db,

@@ -77,6 +77,21 @@ describe('settings', () => {
       { BRAND_NAME: 'Harbour', BRAND_COLOR: '#0F766E', BRAND_LOGO_URL: 'https://example.com/logo.svg' },
       { brand: { name: 'Harbour', color: '#0F766E', logoUrl: 'https://example.com/logo.svg' } },
     ],
+    [
+      {
+        ...{ OIDC_ISSUER: 'https://id.example.com/realms/mail', OIDC_CLIENT_ID: 'mail', OIDC_CLIENT_SECRET: 'x' },
+        ...{ OIDC_ADMIN_GROUPS: 'mail-admins, /owners', OIDC_VIEWER_GROUPS: '*' },
+      },
+      {
+        signIn: {
+          client: {
+            ...{ issuer: 'https://id.example.com/realms/mail', clientId: 'mail', clientSecret: 'x' },
+            ...{ scope: 'openid profile email', groupsClaim: 'groups' },
+          },
+          groups: { full: ['mail-admins', '/owners'], operate: [], read: ['*'] },
+        },
+      },
+    ],
     [{ TEMPORAL_UI_URL: 'https://temporal.example.com/' }, { temporalUiUrl: 'https://temporal.example.com' }],
     [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://otel:4318/' }, { otlpEndpoint: 'http://otel:4318' }],
     [{ WORKER_METRICS_PORT: '0' }, { workerMetrics: null }],

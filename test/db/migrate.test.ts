@@ -31,6 +31,7 @@ const RELEASED = {
   '0014_brand_of_auth_links': 'c8e12cc570990a78bdf4635b02b5c561b9206b6278ea0a746effd3c946f64300',
   '0015_folder_choice': '4a98dfb8d742dca450d13107de7c9d3a5ec31aa0fc23de0be21e128a409b940c',
   '0016_alerts': 'c4688d5e32e3295cd9a4fb930dc9618179732ee7855e9583fd277940cccdd2a6',
+  '0017_persons_and_audit_names': '8cd2a514fe4dbc7c93a2900f8ec5e5cd56bd247164a7124fa01edef2d0d15d42',
 };
 
 let whole: TestDatabase;

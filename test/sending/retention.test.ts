@@ -79,6 +79,7 @@ describe('housekeeping', () => {
       apiKeyId: 'pk_1',
       address: '192.0.2.1',
       objectId: null,
+      objectName: null,
     };
     const days = async () => (await listAudit(db, {}, { limit: 9, position: null })).data.map((one) => one.request_id);
     for (const age of [91, 89, 8, 6]) await recordAudit(db, { ...own, at: ago(age), requestId: String(age) });

@@ -1,6 +1,6 @@
 import { useQuery, useQueryClient } from '@tanstack/preact-query';
 import { useEffect, useState } from 'preact/hooks';
-import { Link, Route, Switch, useLocation, useSearch } from 'wouter-preact';
+import { Link, Redirect, Route, Switch, useLocation, useSearch } from 'wouter-preact';
 import { api, BASE, onSignedOut, type Session, take } from './api/client.ts';
 import { mayOf, SESSION, useMay } from './access/may.tsx';
 import { ClosedPage, OwnOverviewPage } from './access/own-overview.tsx';
@@ -78,8 +78,9 @@ function Shell({ session }: { session: Session }) {
   const [times, setTimes] = useState(timesShown);
   const signOut = async () => {
     await api.DELETE('/api/v1/session');
-    queries.clear();
+    // the page follows this query: it must not be removed with the others
     queries.setQueryData(SESSION, null);
+    queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== SESSION[0] });
   };
   // scrolls a new page to its top, and announces it to screen readers
   useEffect(() => {
@@ -118,7 +119,8 @@ function Shell({ session }: { session: Session }) {
           </nav>
           <div class="side-foot">
             <span class="who quiet">
-              Signed in with the key <strong>{session.api_key_name}</strong>
+              {session.person ? 'Signed in as' : 'Signed in with the key'}{' '}
+              <strong>{session.person?.name ?? session.api_key_name}</strong>
             </span>
             <Version />
             <TimesSwitch times={times} changed={setTimes} />
@@ -158,6 +160,9 @@ function Pages() {
   return (
     <Switch>
       <Route path="/">{seeAll ? <OverviewPage /> : <OwnOverviewPage />}</Route>
+      <Route path="/sign-in">
+        <Redirect to="/" />
+      </Route>
       <Route path="/mailboxes">
         <MailboxesPage />
       </Route>

@@ -21,6 +21,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** default: `account` if the path has an `account_id`; required on other routes */
     reach?: Reach;
+    /** closed to permissions other than `full`: the route says who may do what */
+    isAdministration?: true;
   }
 }
 
@@ -44,10 +46,13 @@ export function isRestrictable(method: string | string[], reach: Reach | undefin
 
 /** @throws ApiError `forbidden`; `not_found` for an account that the key does not see */
 export function checkAccess(caller: Caller, { method, params, routeOptions }: FastifyRequest): void {
-  const { reach } = routeOptions.config;
+  const { reach, isAdministration } = routeOptions.config;
   if (reach === 'caller') return;
   if (caller.permissions === 'read' && !READS.has(method)) {
-    throw new ApiError('forbidden', 'this API key is read-only');
+    throw new ApiError('forbidden', 'read-only access: this call changes something');
+  }
+  if (isAdministration && caller.permissions !== 'full') {
+    throw new ApiError('forbidden', 'this call needs full access: it says who may do what');
   }
   if (caller.accountIds === null) return;
   if (reach === 'installation') {

@@ -3,7 +3,7 @@ import type { AuditAction } from '../../contract/audit.ts';
 import { ERRORS } from '../../contract/errors.ts';
 import { isId } from '../../contract/ids.ts';
 import { lastConnect } from '../../db/queries/accounts.ts';
-import { type AuditedCall, recordAudit } from '../../db/access/audit.ts';
+import { type AuditedCall, nameOf, recordAudit } from '../../db/access/audit.ts';
 import type { Db } from '../../db/driver/client.ts';
 import type { Logger } from '../../runtime/logger.ts';
 
@@ -15,15 +15,23 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** id of the object that the call created */
     auditedId: string | null;
+    /** name of the object in the path, before the call changed it */
+    auditedName: string | null;
   }
 }
 
 /**
- * Records calls of routes with `audit`, refused calls included, before their response is sent. A record holds ids, the
- * address and the outcome, never the content of the call. Failures to store a record are logged.
+ * Records calls of routes with `audit`, refused calls included, before their response is sent. A record holds ids and
+ * names, the address and the outcome, never the rest of the call. Failures to store a record are logged.
  */
 export function auditCalls(app: FastifyInstance, { db, logger }: { db: Db; logger: Logger }): void {
   app.decorateRequest('auditedId', null);
+  app.decorateRequest('auditedName', null);
+  app.addHook('preHandler', async (request) => {
+    const { id } = (request.params ?? {}) as { id?: string };
+    if (request.routeOptions.config.audit === undefined || id === undefined || !SOME_ID.test(id)) return;
+    request.auditedName = await nameOf(db, id);
+  });
   app.addHook('preSerialization', async (request, _reply, payload) => {
     const made = (payload as { id?: unknown } | null)?.id;
     if (typeof made === 'string') request.auditedId = made;
@@ -61,6 +69,8 @@ async function record(db: Db, audit: AuditAction, request: FastifyRequest, statu
     address,
     requestId,
     objectId,
+    objectName: request.auditedName ?? (objectId === null ? null : await nameOf(db, objectId)),
+    ...(request.caller ? { actorName: request.caller.apiKeyName } : {}),
   });
 }
 
@@ -73,8 +83,10 @@ function accountIn({ body }: FastifyRequest): string | null {
 }
 
 /** Records the outcome of a connect by a call outside /api/v1. */
-export async function recordConnect(db: Db, call: Omit<AuditedCall, 'at' | 'action'>): Promise<void> {
-  await recordAudit(db, { ...call, at: new Date(), action: await connectOf(db, call.objectId, call.status) });
+export async function recordConnect(db: Db, call: Omit<AuditedCall, 'at' | 'action' | 'objectName'>): Promise<void> {
+  const { objectId, status } = call;
+  const objectName = objectId === null ? null : await nameOf(db, objectId);
+  await recordAudit(db, { ...call, objectName, at: new Date(), action: await connectOf(db, objectId, status) });
 }
 
 /** Tells a connect from a reconnect; a failed call counts as a reconnect if it named an existing account. */

@@ -13,17 +13,42 @@ import { findSession } from '../../db/access/sessions.ts';
 const NAME = 'email_api_session';
 const SAFE_METHODS = new Set(['GET', 'HEAD', 'OPTIONS']);
 
+interface Cookie {
+  publicUrl: string;
+  name: string;
+}
+
 /** The `__Host-` prefix makes browsers reject the cookie from other hosts of the domain, and requires Secure. */
-function cookieName({ protocol }: FastifyRequest, publicUrl: string): { name: string; secure: boolean } {
+function fullName({ protocol }: FastifyRequest, { publicUrl, name }: Cookie): { full: string; secure: boolean } {
   const secure = protocol === 'https' || publicUrl.startsWith('https:');
-  return { name: secure ? `__Host-${NAME}` : NAME, secure };
+  return { full: secure ? `__Host-${name}` : name, secure };
+}
+
+/** The value of a cookie of a request. */
+export function cookieOf(request: FastifyRequest, cookie: Cookie): string | undefined {
+  const start = `${fullName(request, cookie).full}=`;
+  const cookies = request.headers.cookie?.split(';').map((each) => each.trim()) ?? [];
+  return cookies.find((one) => one.startsWith(start))?.slice(start.length);
+}
+
+/** Sets a cookie that scripts cannot read; `end`: its attribute `Expires` or `Max-Age`. */
+export function setCookie(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { value, sameSite, end, ...cookie }: Cookie & { value: string; sameSite: 'Strict' | 'Lax'; end: string },
+): void {
+  const { full, secure } = fullName(request, cookie);
+  const attributes = ['Path=/', 'HttpOnly', `SameSite=${sameSite}`, ...(secure ? ['Secure'] : []), end];
+  reply.header('Set-Cookie', `${full}=${value}; ${attributes.join('; ')}`);
+}
+
+export function clearCookie(request: FastifyRequest, reply: FastifyReply, cookie: Cookie): void {
+  setCookie(request, reply, { ...cookie, value: '', sameSite: 'Strict', end: 'Max-Age=0' });
 }
 
 /** The session token in the cookie of a request. */
 export function sessionToken(request: FastifyRequest, publicUrl: string): string | undefined {
-  const start = `${cookieName(request, publicUrl).name}=`;
-  const cookies = request.headers.cookie?.split(';').map((each) => each.trim()) ?? [];
-  return cookies.find((cookie) => cookie.startsWith(start))?.slice(start.length);
+  return cookieOf(request, { publicUrl, name: NAME });
 }
 
 /**
@@ -61,8 +86,8 @@ export function setSessionCookie(
   reply: FastifyReply,
   { session, publicUrl }: { session: { token: string; expiresAt: Date } | null; publicUrl: string },
 ): void {
-  const { name, secure } = cookieName(request, publicUrl);
-  const end = session ? `Expires=${session.expiresAt.toUTCString()}` : 'Max-Age=0';
-  const attributes = ['Path=/', 'HttpOnly', 'SameSite=Strict', ...(secure ? ['Secure'] : []), end];
-  reply.header('Set-Cookie', `${name}=${session?.token ?? ''}; ${attributes.join('; ')}`);
+  const cookie = { publicUrl, name: NAME };
+  if (session === null) return clearCookie(request, reply, cookie);
+  const end = `Expires=${session.expiresAt.toUTCString()}`;
+  setCookie(request, reply, { ...cookie, value: session.token, sameSite: 'Strict', end });
 }

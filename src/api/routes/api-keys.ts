@@ -37,13 +37,14 @@ export const apiKeyRoutes: Routes = (app, { db, admissions }) => {
   app.post(
     '/api-keys',
     {
-      config: { reach: 'installation', idempotent: true, audit: 'api_key.create' },
+      config: { reach: 'installation', isAdministration: true, idempotent: true, audit: 'api_key.create' },
       schema: {
         tags: ['API keys'],
         operationId: 'createAPIKey',
         summary: 'Create an API key',
         description:
-          'Only this response contains the value of the key. A key with `permissions: "read"` cannot change anything. A key ' +
+          'Only this response contains the value of the key. A key with `permissions: "read"` cannot change anything; one ' +
+          'with `"operate"` everything except keys. A key ' +
           'with `accounts` can see and change these accounts only: other accounts return 404, and installation-wide routes ' +
           '(keys, endpoints, replays, the audit log, connecting another mailbox) return 403. A limited key cannot create keys.',
         body: CreateApiKey,
@@ -70,7 +71,7 @@ export const apiKeyRoutes: Routes = (app, { db, admissions }) => {
   app.delete(
     '/api-keys/:id',
     {
-      config: { reach: 'installation', audit: 'api_key.revoke' },
+      config: { reach: 'installation', isAdministration: true, audit: 'api_key.revoke' },
       schema: {
         tags: ['API keys'],
         operationId: 'revokeAPIKey',

@@ -8,6 +8,7 @@ import { responses, type Routes } from './route.ts';
 const AuditQuery = Type.Object({
   action: Type.Optional(OneOf(AUDIT_ACTIONS, { description: 'records of this action' })),
   api_key_id: Type.Optional(Type.String({ description: '`pk_…`: calls with this key' })),
+  person_id: Type.Optional(Type.String({ description: '`per_…`: calls of this person' })),
   object_id: Type.Optional(Type.String({ description: 'id of a key, link, account, endpoint, delivery or replay' })),
   since: Type.Optional(DateTime('records at or after this time')),
   until: Type.Optional(DateTime('records before this time')),
@@ -38,6 +39,7 @@ export const auditRoutes: Routes = (app, { db, cursors }) => {
       const filter = {
         action: query.action,
         apiKeyId: query.api_key_id,
+        personId: query.person_id,
         objectId: query.object_id,
         since: readOptionalDate(query.since),
         until: readOptionalDate(query.until),

@@ -198,7 +198,7 @@ export const endpointRoutes: Routes = (app, deps) => {
 
 /** Blanks the secret and header values for read-only keys, which must not be able to sign or authenticate calls. */
 function shownTo({ permissions }: Caller, endpoint: WebhookEndpoint): WebhookEndpoint {
-  if (permissions === 'full') return endpoint;
+  if (permissions !== 'read') return endpoint;
   return { ...endpoint, secret: '', headers: endpoint.headers.map(({ name }) => ({ name, value: '' })) };
 }
 

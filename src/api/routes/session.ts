@@ -1,4 +1,5 @@
 import { ApiError } from '../../contract/errors.ts';
+import { isId } from '../../contract/ids.ts';
 import { Session } from '../../contract/session.ts';
 import type { Caller } from '../../db/access/api-keys.ts';
 import { createSession, deleteSession, findSession } from '../../db/access/sessions.ts';
@@ -42,7 +43,8 @@ export const sessionRoutes: Routes = (app, { db, pool, settings: { publicUrl } }
         tags: ['API keys'],
         operationId: 'getSession',
         summary: 'Get the session',
-        description: 'Returns the key that the call authenticates with, what it may do, and when its session expires.',
+        description:
+          'Returns the key that the call authenticates with, or the person, what they may do, and when the session expires.',
         response: responses('The session', Session),
       },
     },
@@ -75,10 +77,12 @@ export const sessionRoutes: Routes = (app, { db, pool, settings: { publicUrl } }
 };
 
 function sessionOf({ apiKeyId, apiKeyName, permissions, accountIds }: Caller, expiresAt: Date | null): Session {
+  const isPerson = isId('person', apiKeyId);
   return {
     object: 'Session',
-    api_key_id: apiKeyId,
-    api_key_name: apiKeyName,
+    api_key_id: isPerson ? null : apiKeyId,
+    api_key_name: isPerson ? null : apiKeyName,
+    person: isPerson ? { id: apiKeyId, name: apiKeyName } : null,
     permissions,
     accounts: accountIds && [...accountIds],
     expires_at: expiresAt?.toISOString() ?? null,

@@ -4,11 +4,13 @@ import { API, LIMITS } from './api.ts';
 import { DATA } from './data.ts';
 import { MAIL, WEBHOOKS } from './mail.ts';
 import { OPERATION } from './operation.ts';
+import { SIGN_IN } from './sign-in.ts';
 import { TEMPORAL } from './temporal.ts';
 
 /** Every setting, under the headings of docs/settings.md; scripts/docs/pages.mjs writes that page. */
 export const SETTING_GROUPS = {
   'The API': API,
+  'Sign-in of people': SIGN_IN,
   'Limits of calls': LIMITS,
   'Data and keys': DATA,
   Temporal: TEMPORAL,
@@ -19,7 +21,17 @@ export const SETTING_GROUPS = {
 };
 
 /** Every setting by its name. */
-export const SETTINGS = { ...API, ...LIMITS, ...DATA, ...TEMPORAL, ...MAIL, ...WEBHOOKS, ...ALERTS, ...OPERATION };
+export const SETTINGS = {
+  ...API,
+  ...SIGN_IN,
+  ...LIMITS,
+  ...DATA,
+  ...TEMPORAL,
+  ...MAIL,
+  ...WEBHOOKS,
+  ...ALERTS,
+  ...OPERATION,
+};
 
 type Settings = typeof SETTINGS;
 export type SettingName = keyof Settings;

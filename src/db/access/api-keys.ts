@@ -2,7 +2,7 @@ import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { and, asc, eq, like, ne, sql } from 'drizzle-orm';
 import type pg from 'pg';
 import type { ApiKey, Permissions } from '../../contract/api-key.ts';
-import { isId } from '../../contract/ids.ts';
+import { ID_PREFIXES, isId } from '../../contract/ids.ts';
 import { newId } from '../../new-id.ts';
 import type { Db, Queryable } from '../driver/client.ts';
 import { apiKeys } from '../schema/index.ts';
@@ -16,7 +16,7 @@ const GENERATED = /^(mbx_[0-9a-f]{12})_[0-9a-f]{64}$/;
 const BOOTSTRAP_PREFIX = 'boot_';
 const BOOTSTRAP_LOCK = 7_364_218_093;
 
-/** The key of a request, and what it may do. */
+/** The key of a request, or the person who is signed in (`per_…`, see persons.ts), and what they may do. */
 export interface Caller {
   apiKeyId: string;
   apiKeyName: string;
@@ -112,6 +112,9 @@ export async function keySees(pool: pg.Pool, id: string, accountId: string): Pro
   return rowCount === 1;
 }
 
+/** Not the row of a person (persons.ts). */
+const IS_KEY = like(apiKeys.id, `${ID_PREFIXES.apiKey}\\_%`);
+
 /** A page of keys, oldest first; `createdBy`: those that one key created. */
 export async function listApiKeys(
   db: Queryable,
@@ -120,7 +123,7 @@ export async function listApiKeys(
   const rows = await db
     .select()
     .from(apiKeys)
-    .where(page.createdBy === undefined ? undefined : eq(apiKeys.createdBy, page.createdBy))
+    .where(and(IS_KEY, page.createdBy === undefined ? undefined : eq(apiKeys.createdBy, page.createdBy)))
     .orderBy(asc(apiKeys.issuedAt), asc(apiKeys.id))
     .offset(page.offset)
     .limit(page.limit + 1);

@@ -1,5 +1,5 @@
 import { sql } from 'drizzle-orm';
-import { index, integer, jsonb, pgTable, primaryKey, smallint, text } from 'drizzle-orm/pg-core';
+import { index, integer, jsonb, pgTable, primaryKey, smallint, text, uniqueIndex } from 'drizzle-orm/pg-core';
 import type { Permissions } from '../../contract/api-key.ts';
 import type { AuthLinkConfig, LinkBrand } from '../../contract/auth-link.ts';
 import { at, bytea } from './columns.ts';
@@ -21,7 +21,26 @@ export const apiKeys = pgTable('api_keys', {
   lastUsedAt: at('last_used_at'),
 });
 
-/** Who changed what of keys, accounts and endpoints; written once. Ids only. See src/api/http/audit.ts. */
+/**
+ * People who sign in at the identity provider. What they may do, and their sessions, are those of the row of `api_keys` with their
+ * id, which no key opens. See src/db/access/persons.ts.
+ */
+export const persons = pgTable(
+  'persons',
+  {
+    id: text()
+      .primaryKey()
+      .references(() => apiKeys.id, { onDelete: 'cascade' }),
+    issuer: text().notNull(),
+    subject: text().notNull(),
+    name: text().notNull(),
+    email: text(),
+    signedInAt: at('signed_in_at').notNull(),
+  },
+  (t) => [uniqueIndex('persons_subject').on(t.issuer, t.subject)],
+);
+
+/** Who changed what of keys, accounts and endpoints; written once. Ids and names. See src/api/http/audit.ts. */
 export const auditRecords = pgTable(
   'audit_records',
   {
@@ -30,12 +49,16 @@ export const auditRecords = pgTable(
     action: text().notNull(),
     /** status of the response */
     status: smallint().notNull(),
-    /** null: the call bore no API key */
+    /** the id of a key or a person; null: the call bore no API key */
     apiKeyId: text('api_key_id'),
+    /** name of the key or the person then */
+    actorName: text('actor_name'),
     address: text().notNull(),
     requestId: text('request_id').notNull(),
     /** the affected object; null: none */
     objectId: text('object_id'),
+    /** its name then, unless it is the address of a mailbox */
+    objectName: text('object_name'),
   },
   (t) => [
     index('audit_records_at').on(t.at, t.id),

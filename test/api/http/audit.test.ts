@@ -63,7 +63,10 @@ describe('the audit log', () => {
       outcome: 'done',
       status: 200,
       object_id: made.id,
+      object_name: 'n',
       api_key_id: first?.id,
+      person_id: null,
+      actor: 'test',
       address: '203.0.113.9',
       request_id: 'call-1',
     });
@@ -115,11 +118,11 @@ describe('the audit log', () => {
   });
 
   it('records operations on an endpoint and its replays, without request bodies', async () => {
-    const url = 'https://93.184.215.14/canary';
+    const url = 'https://93.184.215.14/canary?canary';
     const body = { url, trigger_events: ['email.new'], headers: [{ name: 'X-Own', value: 'canary' }] };
     const made = (await api.call('POST', '/webhooks/endpoints', { body })).json();
     const path = `/webhooks/endpoints/${made.id}`;
-    await api.call('PATCH', path, { body: { description: 'canary' } });
+    await api.call('PATCH', path, { body: { description: 'Orders' } });
     await api.call('POST', `${path}/rotate-secret`);
     const delivery = (await api.call('POST', `${path}/test`, { body: { type: 'email.new' } })).json();
     const replay = (await api.call('POST', '/webhooks/replays', { body: { endpoint_id: made.id } })).json();
@@ -133,6 +136,10 @@ describe('the audit log', () => {
       ['webhook_endpoint.test', 'done'],
       ['webhook_endpoint.delete', 'done'],
     ]);
+    expect((await records(`object_id=${made.id}`)).map(({ object_name: name }) => name).reverse()).toEqual([
+      // without a description, the host
+      ...['93.184.215.14', '93.184.215.14', 'Orders', 'Orders', 'Orders'],
+    ]);
     expect(delivery.id).toMatch(/^whc_/);
     expect(await doneTo(replay.id)).toEqual([
       ['replay.create', 'done'],
@@ -140,6 +147,38 @@ describe('the audit log', () => {
     ]);
     const { rows } = await api.database.pool.query('select * from audit_records');
     expect(JSON.stringify(rows)).not.toContain('canary');
+  });
+
+  it('names a key and a mailbox that no longer exist', async () => {
+    const made = (await api.call('POST', '/api-keys', { body: { name: 'leaves' } })).json<{
+      id: string;
+      api_key: string;
+    }>();
+    const account = await storeAccount(api.database, { name: 'Support' });
+    await api.call('DELETE', `/accounts/${account}`, { headers: { 'x-api-key': made.api_key } });
+    await api.call('DELETE', `/api-keys/${made.id}`);
+    await api.database.pool.query('delete from accounts where id = $1', [account]);
+    const [removal] = await records('action=account.remove&limit=1');
+    expect(removal).toMatchObject({ object_id: account, object_name: 'Support', api_key_id: made.id, actor: 'leaves' });
+    const [revocation] = await records('action=api_key.revoke&limit=1');
+    expect(revocation).toMatchObject({ object_id: made.id, object_name: 'leaves', actor: 'test' });
+  });
+
+  it('names a mailbox by its address until it is removed, and never stores the address', async () => {
+    const address = 'canary-of-ada@example.test';
+    for (const name of [address, `Ada <${address}>`]) {
+      const account = await storeAccount(api.database, { userId: address, name });
+      await api.call('PATCH', `/accounts/${account}`, { body: { metadata: { plan: 'a' } } });
+      await api.call('DELETE', `/accounts/${account}`);
+      const names = async () => (await records(`object_id=${account}`)).map(({ object_name: shown }) => shown);
+      expect(new Set(await names())).toEqual(new Set([name]));
+      await api.database.pool.query('update accounts set removed_at = now() where id = $1', [account]);
+      expect(new Set(await names())).toEqual(new Set([null]));
+    }
+    const link = (await api.call('POST', '/auth/links', { body: { name: address } })).json<{ id: string }>();
+    expect((await records(`object_id=${link.id}`))[0]).toMatchObject({ object_name: null });
+    const { rows } = await api.database.pool.query('select r::text as row from audit_records r');
+    expect(JSON.stringify(rows)).not.toContain('canary-of-ada');
   });
 
   it('records attempts of a limited key, and no call without a key', async () => {

@@ -315,6 +315,29 @@ describe('a key that may only read', () => {
   };
 });
 
+describe('a key that operates', () => {
+  it('changes everything except who may do what', async () => {
+    const { key: operator } = await createApiKey(api.database.db, {
+      ...{ name: 'operator', expiresAt: null, permissions: 'operate' },
+    });
+    const headers = { 'x-api-key': operator };
+    const [{ id: keyId } = { id: '' }] = (await api.get<Data>('/api-keys')).data;
+    const made = await api.call('POST', '/webhooks/endpoints', { body: ENDPOINT, headers });
+    expect([made.statusCode, made.body]).toEqual([200, expect.stringContaining('whsec_')]);
+    expect(
+      (await api.call('DELETE', `/webhooks/endpoints/${made.json<{ id: string }>().id}`, { headers })).statusCode,
+    ).toBe(200);
+    for (const [method, path, body] of [
+      ['POST', '/api-keys', { name: 'more', permissions: 'full' }],
+      ['DELETE', `/api-keys/${keyId}`, undefined],
+    ] as const) {
+      const answer = await api.call(method, path, { headers, ...(body ? { body } : {}) });
+      expect([method, path, ...outcome(answer)]).toEqual([method, path, ...FORBIDDEN]);
+    }
+    expect((await api.get<Data>('/api-keys')).data.map(({ id }) => id)).toContain(keyId);
+  });
+});
+
 describe('limits of a key', () => {
   it('are set on creation, and shown', async () => {
     const body = { name: 'limited', permissions: 'read', accounts: [ids().own, ids().own] };

@@ -47,6 +47,7 @@ export const OTHER_LIVE: readonly string[] = [
   'live/front/find',
   'live/front/operator',
   'live/front/mail',
+  'live/front/people',
   'live/front/picture',
   'live/front/privacy',
   'live/quiet-mailbox',

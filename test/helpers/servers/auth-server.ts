@@ -1,3 +1,5 @@
+import { generateKeyPairSync, type JsonWebKey, sign } from 'node:crypto';
+import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import Provider, { type Configuration } from 'oidc-provider';
 import { listenOnFreePort } from './free-port.ts';
@@ -42,6 +44,8 @@ export interface AuthServer {
   appMailbox: string;
   /** Takes all tokens of a user back. */
   revoke(user: string): Promise<void>;
+  /** An ID token with these claims and its signature. */
+  sign(claims: object): string;
   close(): Promise<void>;
 }
 
@@ -50,6 +54,12 @@ export interface AuthServerOptions {
   tokenSeconds?: number;
   /** of the client */
   redirectUris?: string[];
+  /** a free one */
+  port?: number;
+  /** claims of people, by their address, besides `sub` and `email`; read at each sign-in */
+  people?: Record<string, { name: string; groups: string[] }>;
+  /** claims are in the userinfo response, not in the ID token */
+  hasThinIdTokens?: boolean;
 }
 
 const CLIENT = { clientId: 'mail-app', clientSecret: 'canary-client-secret-0123456789' };
@@ -58,12 +68,13 @@ const SCOPE = 'openid email offline_access';
 
 /** Starts the server on a free loopback port. A refresh token is replaced by each use; using one twice revokes the sign-in. */
 export async function startAuthServer(options: AuthServerOptions = {}): Promise<AuthServer> {
-  const { tokenSeconds = 3600, redirectUris = ['http://127.0.0.1/unused'] } = options;
   let handle: (request: IncomingMessage, response: ServerResponse) => void = () => {};
   const http = createServer((request, response) => handle(request, response));
-  const port = await listenOnFreePort(http);
+  const port = options.port ?? (await listenOnFreePort(http));
+  if (options.port !== undefined) await once(http.listen(port, '127.0.0.1'), 'listening');
+  const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
   const issuer = `http://127.0.0.1:${port}`;
-  const provider = new Provider(issuer, configuration(tokenSeconds, redirectUris));
+  const provider = new Provider(issuer, configuration(options, privateKey.export({ format: 'jwk' })));
   const serve = provider.callback();
   const grants = new Map<string, string[]>();
 
@@ -120,6 +131,7 @@ export async function startAuthServer(options: AuthServerOptions = {}): Promise<
         await provider.RefreshToken.revokeByGrantId(id);
       }
     },
+    sign: (claims) => signJwt({ alg: 'RS256', kid: KEY_ID }, claims, (text) => sign('sha256', text, privateKey)),
     close: async () => {
       http.closeAllConnections();
       await new Promise((resolve) => http.close(resolve));
@@ -151,8 +163,18 @@ export async function startAuthServer(options: AuthServerOptions = {}): Promise<
   return server;
 }
 
-function configuration(tokenSeconds: number, redirectUris: string[]): Configuration {
+const KEY_ID = 'signs';
+
+/** A JWT; `signature` of its first two parts. */
+export function signJwt(header: object, claims: object, signature: (text: Buffer) => Buffer): string {
+  const text = [header, claims].map((part) => Buffer.from(JSON.stringify(part)).toString('base64url')).join('.');
+  return `${text}.${signature(Buffer.from(text)).toString('base64url')}`;
+}
+
+function configuration(options: AuthServerOptions, key: JsonWebKey): Configuration {
+  const { tokenSeconds = 3600, redirectUris = ['http://127.0.0.1/unused'], people = {} } = options;
   return {
+    jwks: { keys: [{ ...key, kid: KEY_ID, alg: 'RS256', use: 'sig' }] },
     clients: [
       {
         client_id: CLIENT.clientId,
@@ -162,10 +184,10 @@ function configuration(tokenSeconds: number, redirectUris: string[]): Configurat
         token_endpoint_auth_method: 'client_secret_post',
       },
     ],
-    findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id, email: id }) }),
-    claims: { openid: ['sub'], email: ['email'] },
+    findAccount: (_, id) => ({ accountId: id, claims: () => ({ ...people[id], sub: id, email: id }) }),
+    claims: { openid: ['sub'], email: ['email'], profile: ['name', 'groups'] },
     features: { revocation: { enabled: true }, clientCredentials: { enabled: true }, deviceFlow: { enabled: true } },
-    conformIdTokenClaims: false,
+    conformIdTokenClaims: options.hasThinIdTokens ?? false,
     rotateRefreshToken: true,
     issueRefreshToken: () => true,
     ttl: {

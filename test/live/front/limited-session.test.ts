@@ -106,7 +106,7 @@ test('a key that only reads sees every section, and no button that changes somet
     ['/keys', 'Last used'],
     ['/mailboxes/links', 'Connect links'],
     ['/mailboxes/apps', 'OAuth apps'],
-    ['/audit', 'By key'],
+    ['/audit', 'Who'],
     ['/settings', 'WEBHOOK_TIMEOUT'],
   ];
   for (const [path, text] of pages) {
@@ -123,6 +123,8 @@ test('a key that only reads sees every section, and no button that changes somet
   await desk.open('/mailboxes/connect');
   await desk.sees('This page needs another key');
   expect(statuses.filter((status) => !status.startsWith('200'))).toEqual([]);
+  await desk.click('Sign out', 'button');
+  await desk.sees('With an API key.');
   await desk.close();
 }, 120_000);
 

@@ -13,15 +13,18 @@ export interface May {
   seeAll: boolean;
   /** change that, and connect mailboxes */
   manage: boolean;
+  /** say who may do what: keys */
+  administer: boolean;
 }
 
 export function mayOf({ permissions, accounts }: Pick<Session, 'permissions' | 'accounts'>): May {
   const change = permissions !== 'read';
   const seeAll = accounts === null;
-  return { change, seeAll, manage: change && seeAll };
+  const manage = change && seeAll;
+  return { change, seeAll, manage, administer: manage && permissions === 'full' };
 }
 
-const NOTHING: May = { change: false, seeAll: false, manage: false };
+const NOTHING: May = { change: false, seeAll: false, manage: false, administer: false };
 
 /** What the session of this browser may do. */
 export function useMay(): May {

@@ -51,6 +51,7 @@ const PAGES: Record<string, string> = { acc: '/mailboxes', we: '/endpoints', whc
 export function AuditPage() {
   const [action, setAction] = useParam('action');
   const [key, setKey] = useParam('key');
+  const [person] = useParam('person');
   const [object, setObject] = useParam('object');
   const range = useRange();
   const [cursor, goTo] = useCursor();
@@ -59,6 +60,7 @@ export function AuditPage() {
       given({
         action: isAction(action) ? action : undefined,
         api_key_id: key.trim(),
+        person_id: person,
         object_id: object.trim(),
         since: isoOf(range.since),
         until: isoOf(range.until),
@@ -139,7 +141,7 @@ function Table({ records, names }: { records: AuditRecord[]; names: ReadonlyMap<
             <th scope="col">Outcome</th>
             <th scope="col">When</th>
             <th scope="col">Target</th>
-            <th scope="col">By key</th>
+            <th scope="col">Who</th>
             <th scope="col">From</th>
           </tr>
         </thead>
@@ -159,10 +161,10 @@ function Table({ records, names }: { records: AuditRecord[]; names: ReadonlyMap<
                 </time>
               </td>
               <td data-label="Target">
-                <ObjectLink id={record.object_id} names={names} />
+                <ObjectLink id={record.object_id} name={record.object_name} names={names} />
               </td>
-              <td data-label="By key">
-                <ObjectLink id={record.api_key_id} names={names} />
+              <td data-label="Who">
+                <ObjectLink id={record.person_id ?? record.api_key_id} name={record.actor} names={names} />
               </td>
               <td class="nowrap" data-label="From">
                 {record.address}
@@ -179,12 +181,22 @@ function Table({ records, names }: { records: AuditRecord[]; names: ReadonlyMap<
 }
 
 /** Shows an object by its name or the end of its id, with a link if it has a page. */
-function ObjectLink({ id, names }: { id: string | null; names: ReadonlyMap<string, string> }) {
-  if (id === null) return <span class="quiet">–</span>;
+function ObjectLink({
+  id,
+  name: then,
+  names,
+}: {
+  id: string | null;
+  /** its name at the time */
+  name: string | null;
+  names: ReadonlyMap<string, string>;
+}) {
+  if (id === null) return <span class="quiet">{then ?? '–'}</span>;
   const [prefix = ''] = id.split('_');
-  const name = names.get(id) ?? `${prefix}_…${id.slice(-6)}`;
+  const name = then ?? names.get(id) ?? `${prefix}_…${id.slice(-6)}`;
   const page = PAGES[prefix];
-  const to = page === undefined ? `/audit?object=${id}` : `${page}/${id}`;
+  const filter = prefix === 'per' ? 'person' : 'object';
+  const to = page === undefined ? `/audit?${filter}=${id}` : `${page}/${id}`;
   return (
     <Link href={to} title={id}>
       <span class="clip">{name}</span>

@@ -16,8 +16,9 @@ const LIVES = [
 ];
 const PERMISSIONS = [
   { value: 'full', label: 'Everything' },
+  { value: 'operate', label: 'Everything but keys' },
   { value: 'read', label: 'Reading only' },
-];
+] as const;
 const SCOPES = [
   { value: 'all', label: 'All, also later ones' },
   { value: 'some', label: 'Some of them …' },
@@ -45,7 +46,7 @@ function Form({ close, done }: { close: () => void; done: (key: string) => void 
   const [name, setName] = useState('');
   const [life, setLife] = useState('90');
   const [date, setDate] = useState('');
-  const [permissions, setPermissions] = useState('full');
+  const [permissions, setPermissions] = useState<string>('full');
   const [scope, setScope] = useState('all');
   const [picked, setPicked] = useState<Picked[]>([]);
   const create = useMutation({
@@ -55,7 +56,7 @@ function Form({ close, done }: { close: () => void; done: (key: string) => void 
           body: {
             name: name.trim(),
             expires_at: expiryOf(life, date),
-            permissions: permissions === 'read' ? 'read' : 'full',
+            permissions: PERMISSIONS.find(({ value }) => value === permissions)?.value ?? 'read',
             accounts: scope === 'all' ? null : picked.map(({ id }) => id),
           },
         }),

@@ -28,7 +28,7 @@ export function KeysPage() {
       title="Keys"
       intro="Who may call the API, and what each of them may do."
       actions={
-        <Allowed to="manage">
+        <Allowed to="administer">
           <button type="button" class="button main-action" onClick={() => setDialog({ kind: 'create' })}>
             Create a key
           </button>
@@ -66,6 +66,8 @@ export function KeysPage() {
     </Page>
   );
 }
+
+const ACCESS = { full: 'everything', operate: 'all but keys', read: 'read only' };
 
 interface Actions {
   revoke: (key: ApiKey) => void;
@@ -112,7 +114,7 @@ function Row({ apiKey, creator, revoke, showMailboxes }: { apiKey: ApiKey; creat
         </span>
       </td>
       <td class="first">
-        {permissions === 'read' ? <Badge tone="idle">read only</Badge> : <Badge tone="good">everything</Badge>}
+        <Badge tone={permissions === 'read' ? 'idle' : 'good'}>{ACCESS[permissions]}</Badge>
       </td>
       <td class="nowrap" data-label="Mailboxes">
         {accounts === null ? (
@@ -141,7 +143,7 @@ function Row({ apiKey, creator, revoke, showMailboxes }: { apiKey: ApiKey; creat
         )}
       </td>
       <td>
-        <Allowed to="manage">
+        <Allowed to="administer">
           <button type="button" class="button small danger" onClick={() => revoke(apiKey)}>
             Revoke<span class="visually-hidden"> {name}</span>
           </button>
