@@ -9,8 +9,8 @@ import { UnusableDatabase } from './unusable.ts';
  * version before it continue beside it; one that takes something away raises it.
  */
 
-/** `0005_merging_threads`: a program without it would misread a database that this program has migrated. */
-export const OLDEST_PROGRAM = 1_795_591_013_946;
+/** `0015_folder_choice`: a program without it would store the folders that an account excludes. */
+export const OLDEST_PROGRAM = 1_795_680_376_981;
 
 /** Its row in `installation`: the time, and the version that stored it. */
 const NAME = 'oldest_program';
