@@ -152,16 +152,20 @@ const move: Write = {
   },
   async check({ account: of, subject, answer, id }) {
     await expectOk(await answer);
-    expect(((await (await answer).json()) as Email).folders).toEqual([
-      (await live.api.folder(of.account.id, 'Filed')).id,
-    ]);
+    const [inbox, filed] = await Promise.all(
+      ['INBOX', 'Filed'].map(async (name) => (await live.api.folder(of.account.id, name)).id),
+    );
+    expect(((await (await answer).json()) as Email).folders).toEqual([filed]);
     await of.settle('INBOX', CALM);
     expect((await subjectsIn(of, 'Filed', subject)).map((email) => email.id)).toEqual([id]);
     const reported = of
       .events()
       .filter((one) => emailOf(one)?.id === id)
-      .map((one) => one.event.type);
-    expect(reported).toEqual(['email.new', 'email.update']);
+      .map((one) => [one.event.type, emailOf(one).folders]);
+    expect(reported).toEqual([
+      ['email.new', [inbox]],
+      ['email.update', [filed]],
+    ]);
   },
 };
 

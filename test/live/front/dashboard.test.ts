@@ -361,7 +361,7 @@ test('is usable in the dark, on a narrow screen, and for a screen reader', async
     ['endpoints', '/endpoints', 'Orders'],
     ['endpoint', `/endpoints/${endpoint?.id ?? ''}`, 'Last hour'],
     ['events', '/events', 'Live'],
-    ['keys', '/keys', 'Last used'],
+    ['keys', '/keys', 'Who may call the API'],
     ['links', '/mailboxes/links?status=all', 'Office of Ben'],
     ['oauth apps', '/mailboxes/apps', 'Mail of customers'],
     ['audit', '/audit', 'refused 401'],
