@@ -18,6 +18,20 @@ export async function awaitLogin({ db, sync }: Deps, host: string, signal: Abort
   await sleep(await takeLogin(db, host, sync.loginsPerMinute), signal);
 }
 
+/** Errors whose pause was obeyed: one passes several places on its way up. */
+const obeyed = new WeakSet<object>();
+
+/** Waits as long as the server asks when it throttles this mailbox. Returns whether it does. */
+export async function obeyPause(error: unknown, signal: AbortSignal): Promise<boolean> {
+  const pauseMs = suggestedPause(error);
+  if (pauseMs === undefined) return false;
+  if (!obeyed.has(error as object)) {
+    obeyed.add(error as object);
+    await sleep(pauseMs, signal);
+  }
+  return true;
+}
+
 /**
  * Obeys a server that asks for fewer logins. When it throttles this mailbox and says for how long, `onPause` is called, and the
  * promise resolves after that time; else all logins to the host pause.
@@ -29,13 +43,12 @@ export async function obeyRefusal(
 ): Promise<void> {
   const { host, error, onPause } = refused;
   if (!asksForPatience(error)) return;
-  const pauseMs = suggestedPause(error);
-  if (pauseMs === undefined) {
+  if (suggestedPause(error) === undefined) {
     await holdLogins(db, host, HOLD_MS).catch((err: unknown) => {
       logger.warn({ err }, 'could not pause logins to this host');
     });
     return;
   }
   await onPause();
-  await sleep(pauseMs, signal);
+  await obeyPause(error, signal);
 }

@@ -2,7 +2,6 @@ import { sleep } from '../async.ts';
 import type { Db } from '../db/driver/client.ts';
 import { type Lease, type LeaseNotifications, requestRoom } from '../db/coordination/lease.ts';
 import { MINUTE } from '../duration.ts';
-import { suggestedPause } from '../imap/response-codes.ts';
 import { openInTurn } from '../imap/room.ts';
 import { type ImapSession, openSession } from '../imap/session.ts';
 import type { Admission } from '../mailbox/admission.ts';
@@ -20,7 +19,7 @@ import type { Outbound } from '../security/outbound.ts';
 import type { Secrets } from '../security/secrets.ts';
 import type { Storage } from '../storage/storage.ts';
 import { detailOf } from './failures.ts';
-import { awaitLogin, obeyRefusal } from './login-turns.ts';
+import { awaitLogin, obeyPause, obeyRefusal } from './login-turns.ts';
 
 export interface WatchDeps {
   db: Db;
@@ -129,9 +128,7 @@ export async function inTurns(
       isDone = !turn.signal.aborted;
     } catch (error) {
       // continues with the next token, or when the server allows it
-      const pauseMs = suggestedPause(error);
-      if (pauseMs === undefined && !isTokenEnd(ctx.session.token, error)) throw error;
-      await sleep(pauseMs ?? 0, signal);
+      if (!(await obeyPause(error, signal)) && !isTokenEnd(ctx.session.token, error)) throw error;
     } finally {
       stopListening();
       clearTimeout(timer);

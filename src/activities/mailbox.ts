@@ -3,7 +3,6 @@ import { sleep } from '../async.ts';
 import { ApiError } from '../contract/errors.ts';
 import { ImportStopped } from '../db/coordination/import-state.ts';
 import { takeLease } from '../db/coordination/lease.ts';
-import { suggestedPause } from '../imap/response-codes.ts';
 import { MailError } from '../mail-wire/mail-error.ts';
 import { createTokenEnds } from '../mailbox/logins.ts';
 import { isScanned, scanBaseline } from '../mailbox/baseline.ts';
@@ -19,6 +18,7 @@ import { type Verification, verifyMailbox } from '../mailbox/verify.ts';
 import { watch } from '../mailbox/watch.ts';
 import { toFailure } from './failures.ts';
 import { withHeartbeat } from './heartbeat.ts';
+import { obeyPause } from './login-turns.ts';
 import { inTurns, type Mailbox, noteFailure, openContext, openMailbox, type WatchDeps } from './mailbox-connections.ts';
 
 export type { Verification } from '../mailbox/verify.ts';
@@ -35,6 +35,7 @@ const IMPORT_MS = 10 * MINUTE;
 /** Between two scans of older mail after one that was not completed; twice as long each time. */
 const SCAN_RETRY_MS = MINUTE;
 const SCAN_RETRY_MAX_MS = 60 * MINUTE;
+
 /** Long activities on the queue `mailboxes`: each holds IMAP connections of one account. */
 export function createMailboxActivities(deps: WatchDeps) {
   const heartbeatMs = deps.heartbeatMs ?? HEARTBEAT_MS;
@@ -99,8 +100,7 @@ async function watchUntilEnd(deps: WatchDeps, accountId: string): Promise<void> 
     await Promise.race(parts);
   } catch (error) {
     if (!end.signal.aborted) await noteFailure(deps, accountId, error);
-    // a refused login has waited
-    if (connected) await sleep(suggestedPause(error) ?? 0, end.signal);
+    await obeyPause(error, end.signal);
     throw toFailure(error, { connected, ...(lease.watchEpoch === null ? {} : { watchEpoch: lease.watchEpoch }) });
   } finally {
     // The first part that ends stops the others; none of them may write after the activity has ended.
