@@ -57,7 +57,7 @@ const TABLE: Record<string, Room> = {
     packages: ['drizzle-orm'],
   },
   alerts: {
-    ours: ['contract', 'db', 'security', 'smtp', 'webhooks', ...LEAVES],
+    ours: ['contract', 'db', 'mime', 'security', 'smtp', 'webhooks', ...LEAVES],
     packages: ['drizzle-orm'],
   },
   webhooks: {

@@ -1,31 +1,20 @@
 import type { AlertMessage } from '../contract/overview.ts';
+import { compose } from '../mime/write/compose.ts';
 import { alertSubject } from './text.ts';
 
-/** A mail about problems: plain text, base64. The Message-ID is the same at each attempt. */
-export function alertMail({
-  id,
-  body,
-  from,
-  to,
-}: {
-  id: string;
-  body: AlertMessage;
-  from: string;
-  to: string[];
-}): Buffer {
-  const text = Buffer.from(`${body.text}\n`).toString('base64');
-  const headers = {
-    From: from,
-    To: to.join(', '),
-    Subject: alertSubject(body),
-    Date: new Date(body.created_at).toUTCString().replace('GMT', '+0000'),
-    'Message-ID': `<${id}@${from.slice(from.lastIndexOf('@') + 1)}>`,
-    // RFC 3834: vacation programs do not answer
-    'Auto-Submitted': 'auto-generated',
-    'MIME-Version': '1.0',
-    'Content-Type': 'text/plain; charset=utf-8',
-    'Content-Transfer-Encoding': 'base64',
-  };
-  const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
-  return Buffer.from([...head, '', ...(text.match(/.{1,76}/g) ?? []), ''].join('\r\n'));
+/** A mail about problems, as bytes. The same message gives the same bytes and Message-ID, at each attempt. */
+export function alertMail(message: AlertMessage, { from, to }: { from: string; to: string[] }): Promise<Buffer> {
+  const person = (email: string) => ({ email });
+  return compose(
+    {
+      ...{ from: person(from), to: to.map(person), cc: [], bcc: [], replyTo: [] },
+      ...{ subject: alertSubject(message), html: null, plainText: message.text, attachments: [] },
+      // RFC 3834: vacation programs do not answer
+      headers: [{ name: 'Auto-Submitted', value: 'auto-generated' }],
+      messageId: `<${message.id}@${from.slice(from.lastIndexOf('@') + 1)}>`,
+      date: new Date(message.created_at),
+      ...{ inReplyTo: null, references: [] },
+    },
+    { keepBcc: false },
+  );
 }

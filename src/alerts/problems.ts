@@ -1,4 +1,5 @@
 import { type SQL, sql } from 'drizzle-orm';
+import { statusBeganAt } from '../db/queries/overview.ts';
 
 /** An endpoint, or a mailbox that cannot be reached, is reported after so long. A refused login is reported at once. */
 const LASTS = sql`interval '10 minutes'`;
@@ -17,9 +18,7 @@ export function problemsAt(now: Date, backlog: number): SQL {
     with troubled as (
       select id, name, status, lower(imap_host) as server,
         coalesce(nullif(status_detail, ''), nullif(watch_failure, ''), 'no worker watches the mailbox') as detail,
-        coalesce((select max(e.created_at) from events e
-            where e.object_id = a.id and status <> 'running' and e.type = 'account.status.' || status),
-          not_in_sync_since, ${at}) as since
+        coalesce(case when status <> 'running' then ${sql.raw(statusBeganAt('a'))} end, not_in_sync_since, ${at}) as since
       from accounts a
       where removed_at is null and (status <> 'running' or not_in_sync_since is not null)
     ), away as (

@@ -12,6 +12,7 @@ import {
   lookForProblems,
   settleMessage,
 } from './alert-state.ts';
+import { channelsOf } from './channels.ts';
 import { alertMail } from './mail.ts';
 
 /** Where messages go, and what is a problem. See Config.alerts. */
@@ -43,8 +44,13 @@ const AT_ONCE = 10;
 /** Looks for problems, and sends the messages that are due. */
 export async function sendAlerts(deps: AlertDeps): Promise<void> {
   const { db, settings, installation, times = ALERT_TIMES } = deps;
-  const channels = [...(settings.url ? ['url' as const] : []), ...(settings.email ? ['email' as const] : [])];
-  await lookForProblems(db, { backlog: settings.backlog, channels, installation, now: new Date(), times });
+  await lookForProblems(db, {
+    backlog: settings.backlog,
+    channels: channelsOf(settings),
+    installation,
+    now: new Date(),
+    times,
+  });
   for (let sent = 0; sent < AT_ONCE; sent++) {
     const message = await claimMessage(db, new Date());
     if (!message) return;
@@ -82,11 +88,11 @@ async function post({ poster }: AlertDeps, { id, body }: DueMessage, { url, secr
   return error ?? `the response was ${httpStatus}`;
 }
 
-async function mail({ submitter }: AlertDeps, { id, body }: DueMessage, email: NonNullable<AlertSettings['email']>) {
+async function mail({ submitter }: AlertDeps, { body }: DueMessage, email: NonNullable<AlertSettings['email']>) {
   const { from, to, smtp } = email;
   const { rejected } = await submitter.submit('alerts', smtp, {
     envelope: { from, to },
-    source: alertMail({ id, body, from, to }),
+    source: await alertMail(body, email),
     beforeData: () => Promise.resolve(),
   });
   return rejected.length === 0 ? null : `the server refused ${rejected.length} of ${to.length} recipients`;

@@ -1,4 +1,5 @@
 import { hkdfSync } from 'node:crypto';
+import { channelsOf } from '../alerts/channels.ts';
 import { existsSync } from 'node:fs';
 import type { Client } from '@temporalio/client';
 import { wakeImportRun } from '../activities/import-history.ts';
@@ -106,10 +107,7 @@ function settingsOf(config: Config): ApiDeps['settings'] {
     wrongKeysPerMinute: config.limits.wrongKeysPerMinute,
     requestsPerMinute: config.limits.requestsPerMinute,
     send: config.limits.send,
-    alerts: {
-      channels: [...(config.alerts.url ? ['url' as const] : []), ...(config.alerts.email ? ['email' as const] : [])],
-      backlog: config.alerts.backlog,
-    },
+    alerts: { channels: channelsOf(config.alerts), backlog: config.alerts.backlog },
     signingKeys: signingKeys(config),
     isLocal: isLocal(config.host),
     trustProxy: config.trustProxy,
