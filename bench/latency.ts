@@ -18,11 +18,14 @@ interface Stream {
   seen?: Map<string, number>;
 }
 
-/** Appends mails in sequence, alternating between the mailboxes; measures from the APPEND to the webhook's arrival. */
-async function measure(
+/**
+ * Appends mails in sequence, alternating between the mailboxes; the time from each APPEND to the arrival of its webhook, and to
+ * when another client saw it, in milliseconds.
+ */
+export async function waitsOf(
   bench: Bench,
   { boxes, folder, mails, perSecond, timeoutMs = 60_000, seen }: Stream,
-): Promise<Figures> {
+): Promise<{ reported: number[]; seen: number[] | undefined }> {
   const series = `lat${randomBytes(4).toString('hex')}`;
   const sent: number[] = [];
   const began = Date.now();
@@ -36,17 +39,15 @@ async function measure(
   await bench.allReported(series, mails, timeoutMs);
   const waits = (at: (messageId: string) => number | undefined) =>
     sent.map((sentAt, number) => (at(benchMessageId(series, number)) ?? Number.NaN) - sentAt);
-  return {
-    ...figuresOf(waits((id) => bench.reportedAt(id))),
-    ...(seen &&
-      figuresOf(
-        waits((id) => seen.get(id)),
-        '  an idling client: ',
-      )),
-  };
+  return { reported: waits((id) => bench.reportedAt(id)), seen: seen && waits((id) => seen.get(id)) };
 }
 
-const figuresOf = (waits: number[], prefix = ''): Figures => ({
+async function measure(bench: Bench, stream: Stream): Promise<Figures> {
+  const { reported, seen } = await waitsOf(bench, stream);
+  return { ...figuresOf(reported), ...(seen && figuresOf(seen, '  an idling client: ')) };
+}
+
+export const figuresOf = (waits: number[], prefix = ''): Figures => ({
   [`${prefix}p50, ms`]: percentile(waits, 0.5),
   [`${prefix}p95, ms`]: percentile(waits, 0.95),
   [`${prefix}p99, ms`]: percentile(waits, 0.99),

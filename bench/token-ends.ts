@@ -1,13 +1,12 @@
-import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Account } from '../src/contract/account.ts';
 import { startTokenProxy, type TokenProxy } from '../test/helpers/fakes/token-proxy.ts';
 import { addUser, type MailUser } from '../test/helpers/product/mail-user.ts';
 import { type OAuthServers, startOAuthServers } from '../test/helpers/servers/oauth-servers.ts';
-import { type Bounds, type Figures, percentile } from './figures.ts';
-import { benchMail, benchMessageId } from './ground/mails.ts';
+import type { Bounds, Figures } from './figures.ts';
 import { rawImap } from './ground/raw-imap.ts';
 import { type Bench, type BenchMailbox, watchedMailboxes } from './ground/setup.ts';
+import { figuresOf, waitsOf } from './latency.ts';
 
 const ACCOUNTS = Number(process.env.BENCH_ACCOUNTS ?? 500);
 const WITH_PASSWORD = 50;
@@ -61,9 +60,10 @@ export const tokenEnds = {
     const statuses = () => bench.receiver.calls.filter(({ event }) => event.type.startsWith('account.status.')).length;
     const statusesBefore = statuses();
     const until = began + PERIODS * TOKEN_SECONDS * 1000;
+    const stream = { folder: 'INBOX', mails: PERIODS * TOKEN_SECONDS * PER_SECOND, perSecond: PER_SECOND };
     const [byToken, byPassword] = await Promise.all([
-      latencies(bench, withToken, until),
-      latencies(bench, withPassword, until),
+      waitsOf(bench, { ...stream, boxes: withToken }),
+      waitsOf(bench, { ...stream, boxes: withPassword }),
     ]);
     const tokens = servers.auth.requests.map(({ at }) => at).filter((at) => at >= began && at < until);
     const seconds = (until - began) / 1000;
@@ -73,12 +73,8 @@ export const tokenEnds = {
       'tokens for each account': tokens.length / ACCOUNTS,
       'logins for each token': (imap.logins - before.logins) / tokens.length,
       'most tokens in one second, times the mean': mostInOneSecond(tokens) / (tokens.length / seconds),
-      'APPEND to webhook by token, p50, ms': percentile(byToken, 0.5),
-      '  by password, p50, ms': percentile(byPassword, 0.5),
-      'APPEND to webhook by token, p99, ms': percentile(byToken, 0.99),
-      '  by password, p99, ms': percentile(byPassword, 0.99),
-      'APPEND to webhook by token, max, ms': Math.max(...byToken),
-      '  by password, max, ms': Math.max(...byPassword),
+      ...figuresOf(byToken.reported, 'APPEND to webhook by token, '),
+      ...figuresOf(byPassword.reported, '  by password, '),
     };
   },
 };
@@ -93,21 +89,6 @@ async function connectByToken(
   const side = (port: number) => ({ host: '127.0.0.1', port, encryption: 'none' });
   const credentials = { user, oauth2, imap: side(imap.port), smtp: side(servers.postfix.submissionPort) };
   return bench.api.post<Account>('/auth/intent', { provider: 'imap', credentials });
-}
-
-/** Appends to the mailboxes in turn; the time until the webhook of each mail, in milliseconds. */
-async function latencies(bench: Bench, boxes: BenchMailbox[], until: number): Promise<number[]> {
-  const series = `tok${randomBytes(4).toString('hex')}`;
-  const sent: number[] = [];
-  for (const began = Date.now(); Date.now() < until; ) {
-    const box = boxes[sent.length % boxes.length] as BenchMailbox;
-    const mail = benchMail(series, sent.length, { to: box.user.user });
-    sent.push(Date.now());
-    await box.imap.append('INBOX', [mail]);
-    await sleep(Math.max(0, began + (sent.length * 1000) / PER_SECOND - Date.now()));
-  }
-  await bench.allReported(series, sent.length, 60_000);
-  return sent.map((at, number) => (bench.reportedAt(benchMessageId(series, number)) ?? Number.NaN) - at);
 }
 
 function mostInOneSecond(times: number[]): number {
