@@ -195,17 +195,20 @@ export function cidrs(meaning: string, absent: string): Setting<string[]> {
   return { meaning, values: 'CIDRs, comma-separated', default: absent, read: cidrsOf };
 }
 
+/** The parts of a comma-separated value; none when it is absent. */
+export function partsOf(env: Env, name: string): string[] {
+  const parts = (valueOf(env, name) ?? '').split(',').map((part) => part.trim());
+  return parts.filter((part) => part !== '');
+}
+
 /** The networks of the value; none when it is absent. */
 export function cidrsOf(env: Env, name: string): string[] {
-  const parts = (valueOf(env, name) ?? '').split(',').map((part) => part.trim());
-  return parts
-    .filter((part) => part !== '')
-    .map((part) => {
-      if (!ipaddr.isValidCIDR(part)) {
-        throw new ConfigError(name, `must be a list such as 10.0.0.0/8,fd00::/8; ${quote(part)} is not a CIDR`);
-      }
-      return part;
-    });
+  return partsOf(env, name).map((part) => {
+    if (!ipaddr.isValidCIDR(part)) {
+      throw new ConfigError(name, `must be a list such as 10.0.0.0/8,fd00::/8; ${quote(part)} is not a CIDR`);
+    }
+    return part;
+  });
 }
 
 /** An `http:` or `https:` URL, read without a trailing slash. */

@@ -1,4 +1,4 @@
-import { ConfigError, optionalText, parsedUrl, quote, type Setting, text, valueOf } from '../setting.ts';
+import { ConfigError, optionalText, parsedUrl, partsOf, quote, type Setting, text, valueOf } from '../setting.ts';
 
 const LOOPBACK = new Set(['127.0.0.1', '[::1]', 'localhost']);
 
@@ -24,11 +24,7 @@ function groups(role: string): Setting<string[]> {
     meaning: `Groups whose members sign in as ${role}. \`*\`: everyone whom the provider lets sign in.`,
     values: 'names, comma-separated',
     default: 'no group',
-    read: (env, name) =>
-      (valueOf(env, name) ?? '')
-        .split(',')
-        .map((part) => part.trim())
-        .filter((part) => part !== ''),
+    read: partsOf,
   };
 }
 
