@@ -68,6 +68,6 @@ export async function serveReferencePage(app: FastifyInstance, publicUrl: string
   const document = storedText('application/json; charset=utf-8', () =>
     JSON.stringify({ ...app.swagger(), servers: [{ url: '..' }] }),
   );
-  app.get('/docs/json', { schema: { hide: true } }, document.send);
+  app.get('/docs/json', { schema: { hide: true } }, document);
   app.get('/docs/yaml', { schema: { hide: true } }, (_request, reply) => reply.redirect('reference/yaml'));
 }

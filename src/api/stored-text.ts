@@ -2,20 +2,15 @@ import { createHash } from 'node:crypto';
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
-/** A text that does not change while the process runs, made at its first request. */
-export interface StoredText {
-  /** of its content, for a URL that caches may keep */
-  hash(): string;
-  /** Sends it compressed; nothing to callers that have it. `?v=` with its hash: browsers keep it for a year. */
-  send(request: FastifyRequest, reply: FastifyReply): FastifyReply;
-}
-
 const YEAR_S = 365 * 24 * 60 * 60;
 /** Higher ones take seconds for a few percent. */
 const BROTLI_QUALITY = 6;
 
-/** Keeps the text that `make` returns, with its compressed forms. */
-export function storedText(type: string, make: () => string): StoredText {
+/**
+ * Handles requests for a text that does not change while the process runs. `make` is called at the first one. Callers get it
+ * compressed, or nothing if they have it. With `?v=` and the hash of its ETag, browsers keep it for a year.
+ */
+export function storedText(type: string, make: () => string) {
   let stored: { hash: string; forms: Record<'br' | 'gzip' | 'identity', Buffer> } | undefined;
   const read = () => {
     if (stored) return stored;
@@ -25,22 +20,19 @@ export function storedText(type: string, make: () => string): StoredText {
     stored = { hash, forms: { identity, br, gzip: gzipSync(identity) } };
     return stored;
   };
-  return {
-    hash: () => read().hash,
-    send(request, reply) {
-      const { hash, forms } = read();
-      const { v } = request.query as { v?: string };
-      const etag = `W/"${hash}"`;
-      reply.headers({
-        ETag: etag,
-        Vary: 'Accept-Encoding',
-        'Cache-Control': v === hash ? `public, max-age=${YEAR_S}, immutable` : 'no-cache',
-      });
-      if (request.headers['if-none-match']?.includes(etag)) return reply.code(304).send();
-      const encoding = encodingFor(request.headers['accept-encoding'] ?? '');
-      if (encoding !== 'identity') reply.header('Content-Encoding', encoding);
-      return reply.type(type).send(forms[encoding]);
-    },
+  return (request: FastifyRequest, reply: FastifyReply): FastifyReply => {
+    const { hash, forms } = read();
+    const { v } = request.query as { v?: string };
+    const etag = `W/"${hash}"`;
+    reply.headers({
+      ETag: etag,
+      Vary: 'Accept-Encoding',
+      'Cache-Control': v === hash ? `public, max-age=${YEAR_S}, immutable` : 'no-cache',
+    });
+    if (request.headers['if-none-match']?.includes(etag)) return reply.code(304).send();
+    const encoding = encodingFor(request.headers['accept-encoding'] ?? '');
+    if (encoding !== 'identity') reply.header('Content-Encoding', encoding);
+    return reply.type(type).send(forms[encoding]);
   };
 }
 

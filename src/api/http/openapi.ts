@@ -95,7 +95,7 @@ export async function describeApi(app: FastifyInstance, publicUrl: string): Prom
   for (const schema of [...NAMED, ...EVENT_SCHEMAS]) app.addSchema(withReferences(schema, { root: true }));
 
   const text = storedText('application/json; charset=utf-8', () => JSON.stringify(app.swagger()));
-  app.get('/openapi.json', { schema: { hide: true } }, text.send);
+  app.get('/openapi.json', { schema: { hide: true } }, text);
 }
 
 /** Adapts a route's schema for the document: references, optional defaults, and the responses that hooks add. */

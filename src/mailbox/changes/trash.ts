@@ -27,7 +27,7 @@ export async function trashEmail(ctx: SyncContext, emailId: string, finishes?: R
  * Moves an email into a folder that the account does not include. Steps: 1 MOVE; 2 EXPUNGE in the other folders that hold it; 3
  * commit. Safe to repeat after each.
  */
-export async function moveOut(ctx: SyncContext, emailId: string, path: string): Promise<void> {
+async function moveOut(ctx: SyncContext, emailId: string, path: string): Promise<void> {
   await locateEmail(ctx, emailId, async (locations) => {
     const [from, ...others] = leavesOf(locations);
     await openLocation(ctx, from);
