@@ -4,6 +4,7 @@ import { api, take } from '../api/client.ts';
 import { count } from '../ui/format.ts';
 import { Empty, Listed, Page, State, Time } from '../ui/parts.tsx';
 import { useMay } from './may.tsx';
+import { MailboxLink, StateDetail } from '../pages/mailbox-parts.tsx';
 
 /** Most rows of a table. */
 const SHOWN = 20;
@@ -49,14 +50,11 @@ function OwnMailboxes() {
                 {accounts.map((account) => (
                   <tr key={account.id}>
                     <td>
-                      <Link href={`/mailboxes/${account.id}`} class="strong">
-                        {account.name}
-                      </Link>
-                      {account.name !== account.user_id && <span class="sub">{account.user_id}</span>}
+                      <MailboxLink account={account} />
                     </td>
                     <td>
                       <State of={account.status} />
-                      {account.status !== 'running' && <span class="sub">{account.status_detail}</span>}
+                      <StateDetail account={account} />
                     </td>
                     <td>
                       <Time at={account.last_synced_at} none="not yet" />

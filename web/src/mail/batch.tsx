@@ -15,7 +15,7 @@ const FAILURES = 20;
 export const emailsText = (number: number) => `${count(number)} ${number === 1 ? 'email' : 'emails'}`;
 
 /** What a change does, after "1,234 emails: ". */
-export function changeText({ trash, is_unread, is_starred, keywords, folders_ids }: Change): string {
+function changeText({ trash, is_unread, is_starred, keywords, folders_ids }: Change): string {
   if (trash) return 'move to Trash';
   if (folders_ids) return 'move to another folder';
   if (is_unread !== undefined) return is_unread ? 'mark as unread' : 'mark as read';

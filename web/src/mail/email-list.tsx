@@ -1,13 +1,13 @@
-import { keepPreviousData, useInfiniteQuery } from '@tanstack/preact-query';
+import { useInfiniteQuery } from '@tanstack/preact-query';
 import { Allowed } from '../access/may.tsx';
 import { api, type Email, take } from '../api/client.ts';
 import { useEffect, useState } from 'preact/hooks';
-import { Time } from '../ui/parts.tsx';
 import { given } from '../ui/query.ts';
-import { Labels, StarButton } from './email-actions.tsx';
+import { StarButton } from './email-actions.tsx';
+import { EmailLink } from './email-link.tsx';
 import { EmptyMail } from './empty-mail.tsx';
 import type { MailFilter } from './filters.tsx';
-import { Clip, MailLink, PagedList, personName, REFRESH_MS, ROWS } from './list.tsx';
+import { PAGED, PagedList, ROWS } from './list.tsx';
 import { NO_TICKS, SelectionBar } from './selection.tsx';
 
 /** What a row shows of an email. */
@@ -28,10 +28,7 @@ export function EmailList({ account, folder, filter }: { account: string; folder
             }),
       );
     },
-    initialPageParam: '',
-    getNextPageParam: (page) => page.cursor ?? undefined,
-    placeholderData: keepPreviousData,
-    refetchInterval: REFRESH_MS,
+    ...PAGED,
   });
   const [ticks, setTicks] = useState(NO_TICKS);
   // what was ticked is not what the filters show
@@ -77,17 +74,7 @@ function EmailItem({ email, isTicked, tick }: { email: Email; isTicked: boolean;
         />
       </Allowed>
       <StarButton email={email} />
-      <MailLink href={`/mailboxes/${email.account_id}/emails/${email.id}`} unread={email.is_unread}>
-        <span class="who">{personName(email.from_attendee)}</span>
-        <span class="what">
-          <Labels of={email} />
-          {email.subject || '(no subject)'} <span class="preview">{email.snippet}</span>
-        </span>
-        <span class="when">
-          {email.has_attachments && <Clip />}
-          <Time at={email.date} />
-        </span>
-      </MailLink>
+      <EmailLink email={email} />
     </li>
   );
 }

@@ -1,3 +1,4 @@
+import { keepPreviousData } from '@tanstack/preact-query';
 import type { ComponentChildren } from 'preact';
 import { Link, useLocation, useSearch } from 'wouter-preact';
 import { useHistoryState } from 'wouter-preact/use-browser-location';
@@ -9,6 +10,14 @@ import { Loading, Problem } from '../ui/parts.tsx';
 export const REFRESH_MS = 4_000;
 /** Rows that are loaded at a time. */
 export const ROWS = 30;
+
+/** Options of a query for a list that pages by cursor. */
+export const PAGED = {
+  initialPageParam: '',
+  getNextPageParam: (page: { cursor: string | null }) => page.cursor ?? undefined,
+  placeholderData: keepPreviousData,
+  refetchInterval: REFRESH_MS,
+};
 
 interface PagedList<T> {
   data?: { pages: { data: T[] }[] } | undefined;

@@ -1,13 +1,14 @@
-import { keepPreviousData, useInfiniteQuery } from '@tanstack/preact-query';
+import { useInfiniteQuery } from '@tanstack/preact-query';
 import { api, type Email, take } from '../api/client.ts';
 import { TextField } from '../ui/field.tsx';
-import { Empty, Page, Time } from '../ui/parts.tsx';
+import { Empty, Page } from '../ui/parts.tsx';
 import { useDebounced } from '../ui/debounced.ts';
 import { given, useParam } from '../ui/query.ts';
-import { Labels, StarButton } from './email-actions.tsx';
+import { StarButton } from './email-actions.tsx';
+import { EmailLink } from './email-link.tsx';
 import { ROW_FIELDS } from './email-list.tsx';
 import { Filters, useMailFilter } from './filters.tsx';
-import { Clip, MailLink, PagedList, personName, REFRESH_MS, ROWS } from './list.tsx';
+import { PAGED, PagedList, ROWS } from './list.tsx';
 import { useAccount } from './use-account.ts';
 
 /** Emails of all mailboxes, newest first. */
@@ -20,10 +21,7 @@ export function SearchPage() {
       const query = given({ ...filter, fields: ROW_FIELDS, limit: ROWS, cursor: pageParam });
       return take(api.GET('/api/v1/emails', { params: { query } }));
     },
-    initialPageParam: '',
-    getNextPageParam: (page) => page.cursor ?? undefined,
-    placeholderData: keepPreviousData,
-    refetchInterval: REFRESH_MS,
+    ...PAGED,
   });
   return (
     <Page
@@ -54,21 +52,12 @@ function Found({ email }: { email: Email }) {
   return (
     <li>
       <StarButton email={email} />
-      <MailLink href={`/mailboxes/${email.account_id}/emails/${email.id}`} unread={email.is_unread}>
+      <EmailLink email={email}>
         <span class="where">
           <span class="visually-hidden">In the mailbox </span>
           <MailboxName id={email.account_id} />
         </span>
-        <span class="who">{personName(email.from_attendee)}</span>
-        <span class="what">
-          <Labels of={email} />
-          {email.subject || '(no subject)'} <span class="preview">{email.snippet}</span>
-        </span>
-        <span class="when">
-          {email.has_attachments && <Clip />}
-          <Time at={email.date} />
-        </span>
-      </MailLink>
+      </EmailLink>
     </li>
   );
 }

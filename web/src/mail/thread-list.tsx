@@ -1,11 +1,11 @@
-import { keepPreviousData, useInfiniteQuery } from '@tanstack/preact-query';
+import { useInfiniteQuery } from '@tanstack/preact-query';
 import { api, type ThreadSummary, take } from '../api/client.ts';
 import { count } from '../ui/format.ts';
 import { Time } from '../ui/parts.tsx';
 import { given } from '../ui/query.ts';
 import { EmptyMail } from './empty-mail.tsx';
 import type { MailFilter } from './filters.tsx';
-import { Clip, MailLink, PagedList, peopleNames, REFRESH_MS, ROWS, Starred } from './list.tsx';
+import { Clip, MailLink, PAGED, PagedList, peopleNames, ROWS, Starred } from './list.tsx';
 
 /** The conversations of a mailbox or of one of its folders. */
 export function ThreadList({ account, folder, filter }: { account: string; folder: string; filter: MailFilter }) {
@@ -18,10 +18,7 @@ export function ThreadList({ account, folder, filter }: { account: string; folde
           params: { path: { account_id: account }, query: { ...query, ...(pageParam ? { cursor: pageParam } : {}) } },
         }),
       ),
-    initialPageParam: '',
-    getNextPageParam: (page) => page.cursor ?? undefined,
-    placeholderData: keepPreviousData,
-    refetchInterval: REFRESH_MS,
+    ...PAGED,
   });
   return (
     <PagedList list={list} empty={<EmptyMail account={account} filtered={Object.keys(filter).length > 0} />}>

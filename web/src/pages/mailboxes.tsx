@@ -7,6 +7,7 @@ import { SelectField, TextField } from '../ui/field.tsx';
 import { Empty, Listed, Page, Pager, State, Time } from '../ui/parts.tsx';
 import { given, useOffset, useParam } from '../ui/query.ts';
 import { useDebounced } from '../ui/debounced.ts';
+import { ConnectButton, MailboxLink, StateDetail } from './mailbox-parts.tsx';
 
 const SIZE = 50;
 const STATUSES = ['running', 'errored', 'disconnected'] as const;
@@ -41,11 +42,7 @@ export function MailboxesPage() {
               Connect links
             </Link>
           </Allowed>
-          <Allowed to="manage">
-            <Link href="/mailboxes/connect" class="button main-action">
-              Connect a mailbox
-            </Link>
-          </Allowed>
+          <ConnectButton />
         </>
       }
     >
@@ -65,16 +62,7 @@ export function MailboxesPage() {
             filtered ? (
               <Empty title="No mailbox fits">Try another name, or all states.</Empty>
             ) : (
-              <Empty
-                title="No mailbox is connected yet"
-                action={
-                  <Allowed to="manage">
-                    <Link href="/mailboxes/connect" class="button main-action">
-                      Connect a mailbox
-                    </Link>
-                  </Allowed>
-                }
-              >
+              <Empty title="No mailbox is connected yet" action={<ConnectButton />}>
                 Connect one with its address and password. Its mail arrives here, and every change goes to your
                 endpoints.
               </Empty>
@@ -106,17 +94,14 @@ function Table({ accounts }: { accounts: Account[] }) {
           {accounts.map((account) => (
             <tr key={account.id}>
               <td>
-                <Link href={`/mailboxes/${account.id}`} class="strong">
-                  {account.name}
-                </Link>
-                {account.name !== account.user_id && <span class="sub">{account.user_id}</span>}
+                <MailboxLink account={account} />
               </td>
               <td class="first">
                 <span class="row">
                   <State of={account.status} />
                   <ImportBadge account={account} />
                 </span>
-                {account.status !== 'running' && <span class="sub">{account.status_detail}</span>}
+                <StateDetail account={account} />
               </td>
               <td data-label="In sync">
                 <Time at={account.last_synced_at} none="not yet" />

@@ -1,8 +1,8 @@
 import type { ComponentChildren } from 'preact';
 import { Link } from 'wouter-preact';
-import { Allowed } from '../access/may.tsx';
 import type { Overview } from '../api/client.ts';
 import { Badge, Empty, Time } from '../ui/parts.tsx';
+import { ConnectButton } from './mailbox-parts.tsx';
 
 type Found = Overview['problems'][number];
 
@@ -41,16 +41,7 @@ export function Problems({ overview }: { overview: Overview }) {
         <Empty title="Nothing">Every mailbox is connected and every endpoint takes its calls.</Empty>
       )}
       {problems.length === 0 && overview.accounts.total === 0 && (
-        <Empty
-          title="Nothing is connected yet"
-          action={
-            <Allowed to="manage">
-              <Link href="/mailboxes/connect" class="button main-action">
-                Connect a mailbox
-              </Link>
-            </Allowed>
-          }
-        >
+        <Empty title="Nothing is connected yet" action={<ConnectButton />}>
           Connect the first mailbox: its mail is here within seconds.
         </Empty>
       )}
