@@ -337,7 +337,10 @@ test('says how far to trust an email and how to leave its list, and replies and 
   await desk.open(email);
   await desk.click('Reply to all', 'button');
   const value = (label: string) =>
-    desk.page.$eval(`::-p-aria([name="${label}"][role="textbox"])`, (input) => (input as { value?: string }).value);
+    desk.page
+      .locator(`::-p-aria([name="${label}"][role="textbox"])`)
+      .map((input) => (input as { value?: string }).value)
+      .wait();
   expect([await value('To'), await value('Cc'), await value('Subject')]).toEqual([
     'Shop <offers@shop.test>',
     'Ben <ben@elsewhere.test>',
