@@ -114,9 +114,10 @@ async function removeOldRuns(): Promise<void> {
   }
 }
 
-/** Prints the machine-readable last line of every run. */
-function conclude({ passed, failed, skipped }: Results, leftOut: readonly string[]): number {
+/** Prints the machine-readable lines of every run: each failure, and the counts as the last line. */
+function conclude({ passed, failed, skipped, failures }: Results, leftOut: readonly string[]): number {
   if (leftOut.length > 0) process.stderr.write(`${leftOut.length} test files were left out; see above.\n`);
+  for (const failure of failures) process.stdout.write(`FAILED ${failure}\n`);
   process.stdout.write(`${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}\n`);
   return failed > 0 || passed === 0 ? 1 : 0;
 }

@@ -5,6 +5,15 @@ import { join } from 'node:path';
 const ENTRY = join(import.meta.dirname, 'process.mjs');
 const STOP_MS = 2_000;
 
+/** Files that measure time: each runs alone, after all others. */
+const MEASURING = [
+  'live/failures/floods',
+  'live/failures/outage',
+  'live/failures/send-failures',
+  'mime/parser',
+  'runtime/logger',
+].map((name) => `/test/${name}.test.ts`);
+
 /**
  * The runner of jest: as many processes as it has workers, each runs test files in sequence. Modules that the files of
  * a process import are loaded once; jest's own runner loads them again for each file.
@@ -18,6 +27,16 @@ export default class Runner {
   }
 
   async runTests(tests, watcher, onStart, onResult, onFailure) {
+    const measures = ({ path }) => MEASURING.some((end) => path.endsWith(end));
+    const run = (some, workers) => this.#run(some, workers, watcher, { onStart, onResult, onFailure });
+    await run(
+      tests.filter((test) => !measures(test)),
+      this.#config.maxWorkers,
+    );
+    await run(tests.filter(measures), 1);
+  }
+
+  async #run(tests, workers, watcher, { onStart, onResult, onFailure }) {
     const waiting = [...tests];
     const work = async () => {
       let tester;
@@ -31,7 +50,7 @@ export default class Runner {
       }
       await tester?.stop();
     };
-    await Promise.all(Array.from({ length: this.#config.maxWorkers }, work));
+    await Promise.all(Array.from({ length: workers }, work));
   }
 }
 
