@@ -32,6 +32,30 @@ const eventsOf = async () => {
 };
 
 describe('imports', () => {
+  it('of several accounts are one list, without those of removed accounts', async () => {
+    const other = await storeAccount(api.database);
+    const removed = await storeAccount(api.database);
+    const make = async (of: string) => (await api.call('POST', `/accounts/${of}/imports`, { body: {} })).json<Import>();
+    const [first, second] = [await make(account), await make(other)];
+    await make(removed);
+    await api.database.pool.query('update accounts set removed_at = now() where id = $1', [removed]);
+    const list = async (query: string) => {
+      const answer = await api.call('GET', `/imports?limit=100&${query}`);
+      return answer.json<{ data: Import[] }>().data.map(({ id }) => id);
+    };
+    const both = `account_ids=${account},${other}`;
+    expect(await list(both)).toEqual([second.id, first.id]);
+    expect((await list('')).slice(0, 2)).toEqual([second.id, first.id]);
+    await request('POST', `/${first.id}/cancel`);
+    expect(await list(`${both}&unfinished=true`)).toEqual([second.id]);
+    expect(await list(`${both}&unfinished=false`)).toEqual([first.id]);
+    const unknown = await api.call('GET', `/imports?account_ids=${account},acc_none`);
+    expect([unknown.statusCode, unknown.json<{ detail: string }>().detail]).toEqual([
+      400,
+      'account_ids.1 is not the id of an account',
+    ]);
+  });
+
   it('are created, listed, read, paused, continued and cancelled', async () => {
     const folder = await storeFolder(api.database, account, { role: 'INBOX' });
     const made = await create({ since: '2020-01-01T00:00:00+01:00', folders: [folder, 'SENT'], order: 'newest_first' });

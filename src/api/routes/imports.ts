@@ -13,9 +13,11 @@ import {
 import type { Db } from '../../db/driver/client.ts';
 import { getAccount } from '../../db/queries/accounts.ts';
 import { getFolder } from '../../db/queries/folders.ts';
-import { getImport, listImports } from '../../db/queries/imports.ts';
+import { getImport, listImports, listImportsOfAccounts } from '../../db/queries/imports.ts';
 import { importHistoryWorkflowId } from '../../workflows/names.ts';
+import { askedAccounts } from '../http/access.ts';
 import { readOptionalDate } from '../http/dates.ts';
+import { AccountIds, items } from './mail/email-query.ts';
 import { existing, Id, responses, responsesWith, type Routes } from './route.ts';
 
 /** Imports of one account that may be unfinished at a time; they run one after the other. */
@@ -86,6 +88,31 @@ export const importRoutes: Routes = (app, { db, commands }) => {
     async ({ params: { id: accountId }, query }) => {
       existing(await getAccount(db, accountId), 'account');
       const { data, hasMore } = await listImports(db, accountId, query);
+      return { object: 'Imports', data: data.map(shown), has_more: hasMore };
+    },
+  );
+
+  app.get(
+    '/imports',
+    {
+      config: { reach: 'within' },
+      schema: {
+        tags: ['Imports'],
+        operationId: 'listImportsOfAccounts',
+        summary: 'List imports of several accounts',
+        description: 'Returns imports of several accounts in one order.',
+        querystring: Type.Object({
+          account_ids: AccountIds,
+          unfinished: Type.Optional(Type.Boolean({ description: 'imports that have not ended, or have' })),
+          offset: Offset,
+          limit: Limit(),
+        }),
+        response: responses('Imports, newest first', ImportList),
+      },
+    },
+    async ({ query: { account_ids, ...query }, caller }) => {
+      const accountIds = await askedAccounts(caller, account_ids === undefined ? undefined : items(account_ids), db);
+      const { data, hasMore } = await listImportsOfAccounts(db, accountIds, query);
       return { object: 'Imports', data: data.map(shown), has_more: hasMore };
     },
   );

@@ -25,6 +25,22 @@ export async function listImports(
   return { data: rows.slice(0, limit).map(toImport), hasMore: rows.length > limit };
 }
 
+/** A page of the imports of these accounts, newest first; null: of all. */
+export async function listImportsOfAccounts(
+  db: Queryable,
+  accountIds: readonly string[] | null,
+  { unfinished, offset, limit }: { unfinished?: boolean | undefined; offset: number; limit: number },
+): Promise<{ data: Import[]; hasMore: boolean }> {
+  const { rows } = await db.execute<ImportRow>(
+    selected(sql`
+      select i.* from imports i join accounts a on a.id = i.account_id and a.removed_at is null
+      where ${accountIds === null ? sql`true` : sql`i.account_id = any(${sql.param([...accountIds])}::text[])`}
+        and ${unfinished === undefined ? sql`true` : sql`(i.status in ('queued', 'running', 'waiting', 'paused')) = ${unfinished}`}
+      order by i.created_at desc, i.id desc offset ${offset} limit ${limit + 1}`),
+  );
+  return { data: rows.slice(0, limit).map(toImport), hasMore: rows.length > limit };
+}
+
 /** Imports that should have a run, in the order of their ids: those that changed last before `before`. */
 export async function importsToRun(
   db: Queryable,

@@ -128,6 +128,11 @@ const DECISIONS: Record<string, 'forbidden' | ((route: Route) => Promise<void>)>
     expect(new Set(data.map(({ account_id: id }) => id))).toEqual(new Set([ids().own]));
     await expectNoOtherAccount(path);
   },
+  'GET /imports': async ({ path }) => {
+    const { data } = (await call('GET', path)).json<Data>();
+    expect(new Set(data.map(({ account_id: id }) => id))).toEqual(new Set([ids().own]));
+    await expectNoOtherAccount(path);
+  },
   'GET /lookup': async ({ path }) => {
     const { mine, theirs } = ids();
     expect(await idsIn(`${path}?q=${mine.delivery}`)).toEqual([mine.delivery]);

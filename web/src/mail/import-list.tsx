@@ -175,10 +175,12 @@ function durationText(seconds: number): string {
   return `${count(Math.round(seconds / 3600))} h`;
 }
 
-/** Says in the list of mailboxes that mail is being imported. */
-export function ImportBadge({ account }: { account: Account }) {
-  const imports = useImports(account.id, { idle: 60_000, busy: 3_000 });
-  const running = importing(account.initial_sync, imports.data?.data);
+/** Says in the list of mailboxes that mail of this one is being imported. */
+export function ImportBadge({ account, imports }: { account: Account; imports: readonly Import[] }) {
+  const running = importing(
+    account.initial_sync,
+    imports.filter((run) => run.account_id === account.id),
+  );
   if (!running) return null;
   const { share } = running;
   return <State of="importing" label={share === undefined ? 'importing' : `importing ${percent(share)}`} />;

@@ -3,18 +3,32 @@ import { type Account, api, type Import, take } from '../api/client.ts';
 
 /** Imports that are listed. */
 const SHOWN = 20;
+/** The most that one call lists. */
+const MOST = 100;
 const UNDER_WAY: readonly Import['status'][] = ['queued', 'running', 'waiting'];
 
 export const isUnderWay = ({ status }: Import) => UNDER_WAY.includes(status);
 export const isUnfinished = (run: Import) => isUnderWay(run) || run.status === 'paused';
 
-/** The imports of a mailbox, newest first; often refreshed while one is under way, else every `idle` ms. */
-export function useImports(account: string, { idle = 15_000, busy = 1_000 }: { idle?: number; busy?: number } = {}) {
+/** The imports of a mailbox, newest first; often refreshed while one is under way. */
+export function useImports(account: string) {
   return useQuery({
     queryKey: ['imports', account],
     queryFn: () =>
       take(api.GET('/api/v1/accounts/{id}/imports', { params: { path: { id: account }, query: { limit: SHOWN } } })),
-    refetchInterval: ({ state }) => (state.data?.data.some(isUnderWay) ? busy : idle),
+    refetchInterval: ({ state }) => (state.data?.data.some(isUnderWay) ? 1_000 : 15_000),
+  });
+}
+
+/** Imports of these mailboxes that have not ended; often refreshed while one is under way. */
+export function useUnfinished(accounts: readonly Account[]) {
+  const account_ids = accounts.map(({ id }) => id).join();
+  return useQuery({
+    queryKey: ['imports', 'unfinished', account_ids],
+    queryFn: () =>
+      take(api.GET('/api/v1/imports', { params: { query: { account_ids, unfinished: true, limit: MOST } } })),
+    enabled: accounts.length > 0,
+    refetchInterval: ({ state }) => (state.data?.data.some(isUnderWay) ? 3_000 : 60_000),
   });
 }
 

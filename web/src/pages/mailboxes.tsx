@@ -3,6 +3,7 @@ import { Link } from 'wouter-preact';
 import { Allowed } from '../access/may.tsx';
 import { type Account, api, take } from '../api/client.ts';
 import { ImportBadge } from '../mail/import-list.tsx';
+import { useUnfinished } from '../mail/imports.ts';
 import { SelectField, TextField } from '../ui/field.tsx';
 import { Empty, Listed, Page, Pager, State, Time } from '../ui/parts.tsx';
 import { given, useOffset, useParam } from '../ui/query.ts';
@@ -78,6 +79,7 @@ export function MailboxesPage() {
 }
 
 function Table({ accounts }: { accounts: Account[] }) {
+  const imports = useUnfinished(accounts).data?.data ?? [];
   return (
     <div class="table-wrap cards" tabIndex={0} role="group" aria-label="Table">
       <table>
@@ -99,7 +101,7 @@ function Table({ accounts }: { accounts: Account[] }) {
               <td class="first">
                 <span class="row">
                   <State of={account.status} />
-                  <ImportBadge account={account} />
+                  <ImportBadge account={account} imports={imports} />
                 </span>
                 <StateDetail account={account} />
               </td>
