@@ -32,6 +32,22 @@ const STEP_MS = 20_000;
 /** From this attempt on, an email that fails alone does not stop the others. */
 const GIVES_UP_AT = 3;
 
+/** Changes the next pending emails of a batch; false: none is pending, or the batch has ended. */
+export async function changeNextOf(
+  deps: MailboxDeps,
+  { accountId, batchId, givesUp }: { accountId: string; batchId: string } & Pick<BatchChange, 'givesUp'>,
+): Promise<boolean> {
+  const next = await nextOfBatch(deps.db, batchId, CHUNK);
+  if (!next || next.items.length === 0) return false;
+  const { flags, folderId, trash } = next.change;
+  await withMailbox(deps, accountId, async (ctx) => {
+    const findTarget: BatchChange['findTarget'] = folderId === undefined ? undefined : () => targetOf(ctx, folderId);
+    const where = trash ? await trashOf(ctx) : { findTarget };
+    await changeMany(ctx, next.items, { batchId, flags, givesUp, ...where });
+  });
+  return true;
+}
+
 /** Activities of the `changeEmails` workflow. */
 export function createBatchActivities(deps: MailboxDeps) {
   /** Changes pending emails of a batch for some seconds. Continues where it was killed. */
@@ -42,15 +58,7 @@ export function createBatchActivities(deps: MailboxDeps) {
     return withHeartbeat(async () => {
       while (performance.now() < until) {
         if (context.cancellationSignal.aborted) await context.cancelled;
-        const next = await nextOfBatch(deps.db, batchId, CHUNK);
-        if (!next || next.items.length === 0) return completeBatch(deps.db, batchId);
-        const { flags, folderId, trash } = next.change;
-        await withMailbox(deps, accountId, async (ctx) => {
-          const findTarget: BatchChange['findTarget'] =
-            folderId === undefined ? undefined : () => targetOf(ctx, folderId);
-          const where = trash ? await trashOf(ctx) : { findTarget };
-          await changeMany(ctx, next.items, { batchId, flags, givesUp, ...where });
-        });
+        if (!(await changeNextOf(deps, { accountId, batchId, givesUp }))) return completeBatch(deps.db, batchId);
       }
       return progressOfBatch(deps.db, batchId);
     });

@@ -1,7 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { changeNextOf } from '../../src/activities/change-emails.ts';
 import { ApiError } from '../../src/contract/errors.ts';
 import type { SendResult } from '../../src/db/schema/index.ts';
 import { LeaseLost } from '../../src/db/coordination/lease.ts';
+import { createBatch } from '../../src/db/queries/batches.ts';
 import { changeFlags, markEmail } from '../../src/mailbox/changes/mark.ts';
 import { moveEmail } from '../../src/mailbox/changes/move.ts';
 import type { SyncContext } from '../../src/mailbox/context.ts';
@@ -9,6 +11,7 @@ import { ensureRoleFolder } from '../../src/mailbox/folders/by-role.ts';
 import { changeFolder, createFolder } from '../../src/mailbox/folders/change.ts';
 import { deleteFolder } from '../../src/mailbox/folders/delete.ts';
 import { type FolderState, loadFolders } from '../../src/mailbox/store/folders.ts';
+import { completeBatch, failBatch } from '../../src/mailbox/store/batches.ts';
 import { loadSyncSettings, type SyncSettings } from '../../src/mailbox/settings.ts';
 import { type MailboxDeps, withMailbox } from '../../src/mailbox/with-mailbox.ts';
 import { MailError } from '../../src/mail-wire/mail-error.ts';
@@ -41,6 +44,7 @@ const WEIGHTS = {
   flag: 10,
   move: 14,
   trash: 5,
+  batch: 5,
   createFolder: 3,
   renameFolder: 3,
   deleteFolder: 2,
@@ -122,6 +126,30 @@ export class ApiCalls {
     const id = this.random.pick(await this.ids('emails'));
     if (id === undefined) return undefined;
     return this.call(`trash ${id}`, (ctx) => moveEmail(ctx, id, () => ensureRoleFolder(ctx, 'TRASH')));
+  }
+
+  private async batch(): Promise<ApiCall | undefined> {
+    const { db } = this.deps;
+    const { accountId } = this;
+    const emailIds = (await this.ids('emails')).filter(() => this.random.chance(0.3));
+    const folder = this.random.pick((await this.folders()).filter((each) => each.selectable && each.role !== 'ALL'));
+    const change = this.random.pick([
+      { flags: { add: ['\\Flagged'], remove: ['later'] } },
+      { flags: { add: ['later'], remove: ['\\Seen'] } },
+      { flags: { add: ['\\Seen'], remove: [] }, folderId: folder?.id ?? '' },
+      { trash: true },
+    ]);
+    if (emailIds.length === 0 || !change) return undefined;
+    const batchId = newId('batch');
+    await createBatch(db, { id: batchId, accountId, change, emailIds });
+    return {
+      name: `batch ${JSON.stringify(change)} ${emailIds.join(' ')}`,
+      run: async () => {
+        while (await changeNextOf(this.deps, { accountId, batchId, givesUp: false }));
+        await completeBatch(db, batchId);
+      },
+      giveUp: async () => void (await failBatch(db, batchId, { code: 'provider_error', detail: 'given up' })),
+    };
   }
 
   private async ownFolder(): Promise<FolderState | undefined> {

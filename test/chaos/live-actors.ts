@@ -23,6 +23,7 @@ const CALLS = {
   update: 10,
   modify: 14,
   trash: 5,
+  batch: 6,
   createFolder: 3,
   renameFolder: 3,
   deleteFolder: 2,
@@ -191,6 +192,17 @@ export class LiveActors {
         return ['POST', `/emails/${id}/modify`, { folders_ids: [random.pick<Folder>(folders)?.id] }];
       case 'trash':
         return ['DELETE', `/emails/${id}`];
+      case 'batch': {
+        const ids = (await this.list('emails')).map((email) => email.id).filter(() => random.chance(0.3));
+        const folder = random.pick<Folder>(folders)?.id;
+        const change = random.pick<object>([
+          { is_starred: random.chance(0.5), keywords: { add: ['batch'] } },
+          { is_unread: random.chance(0.5), keywords: { remove: ['batch'] } },
+          { is_unread: false, folders_ids: [folder] },
+          { trash: true },
+        ]);
+        return ids.length === 0 ? undefined : ['POST', '/emails/batch', { ids, change }];
+      }
       case 'createFolder':
         return folders.length > 14 ? undefined : ['POST', '/folders', { name }];
       case 'renameFolder':
@@ -207,8 +219,11 @@ export class LiveActors {
   }
 
   private async anyOf(list: 'emails' | 'drafts'): Promise<string | undefined> {
-    const { data } = await this.api.get<{ data: Email[] }>(`/${this.accountId}/${list}?limit=50`);
-    return this.random.pick(data)?.id;
+    return this.random.pick(await this.list(list))?.id;
+  }
+
+  private async list(list: 'emails' | 'drafts'): Promise<Email[]> {
+    return (await this.api.get<{ data: Email[] }>(`/${this.accountId}/${list}?limit=50`)).data;
   }
 }
 
