@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import pg from 'pg';
 import { projectRoot } from '../src/runtime/project-root.ts';
 import { type Browsing, browse, startBrowser } from '../test/helpers/product/browser.ts';
-import { fillLog } from './delivery-log.ts';
+import { fillLog } from './webhooks/log.ts';
 import { type Bounds, type Figures, percentile } from './figures.ts';
 import { type Bench, databaseUrl } from './ground/setup.ts';
 

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type pg from 'pg';
 import type { Email } from '../src/contract/email.ts';
 import { newId } from '../src/new-id.ts';
-import { fillLog } from './delivery-log.ts';
+import { fillLog } from './webhooks/log.ts';
 import { type Bounds, type Figures, median } from './figures.ts';
 import { benchMail, benchMessageId } from './ground/mails.ts';
 import { type Bench, type BenchMailbox, databaseClient, watchedMailboxes } from './ground/setup.ts';

@@ -1,5 +1,5 @@
 import { deleteDeliveriesBefore, deleteEventsBefore } from '../src/maintenance/retention.ts';
-import { fillLog } from './delivery-log.ts';
+import { fillLog } from './webhooks/log.ts';
 import { type Bounds, type Figures, percentile } from './figures.ts';
 import { cpuMsOf } from './ground/process-tree.ts';
 import { type Bench, databaseClient } from './ground/setup.ts';

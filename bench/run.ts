@@ -1,9 +1,10 @@
 import { writeFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
+import { batches } from './batches.ts';
 import { burst } from './burst.ts';
 import { connecting } from './connecting.ts';
 import { dashboard } from './dashboard.ts';
-import { deliveryLog } from './delivery-log.ts';
+import { deliveryLog } from './webhooks/log.ts';
 import { type Bounds, type Figures, type Limits, printSummary, printTable, type Result, summarize } from './figures.ts';
 import { firstMail } from './first-mail.ts';
 import { floods } from './floods.ts';
@@ -23,8 +24,8 @@ import { sends } from './sends.ts';
 import { type Bench, startBench } from './ground/setup.ts';
 import { store } from './store.ts';
 import { tokenEnds } from './token-ends.ts';
-import { webhookReplay } from './webhook-replay.ts';
-import { webhookIsolation, webhookOutage, webhookRate } from './webhooks.ts';
+import { webhookReplay } from './webhooks/replay.ts';
+import { webhookIsolation, webhookOutage, webhookRate } from './webhooks/dispatch.ts';
 
 /** One figure, prepared once, then measured in each round; with a product `B`, or none. */
 interface Figure<T, B = Bench> {
@@ -48,6 +49,7 @@ const FIGURES: Record<string, (bench: Bench, rounds: number) => Promise<Result>>
   stream: measured(stream),
   burst: measured(burst),
   operations: measured(operations),
+  batches: measured(batches),
   floods: measured(floods),
   list: measured(list),
   reads: measured(reads),

@@ -1,10 +1,10 @@
-import { newId } from '../src/new-id.ts';
-import { waitFor } from '../test/helpers/assert/wait.ts';
-import { type Bounds, type Figures, percentile } from './figures.ts';
-import { ownProcessHook } from './ground/own-process-hook.ts';
-import { loginTimes } from './logins.ts';
-import { byPart, cpuMsOf, cpuOfParts, processTree } from './ground/process-tree.ts';
-import { type Bench, watchedMailboxes } from './ground/setup.ts';
+import { newId } from '../../src/new-id.ts';
+import { waitFor } from '../../test/helpers/assert/wait.ts';
+import { type Bounds, type Figures, percentile } from '../figures.ts';
+import { ownProcessHook } from '../ground/own-process-hook.ts';
+import { loginTimes } from '../logins.ts';
+import { byPart, cpuMsOf, cpuOfParts, processTree } from '../ground/process-tree.ts';
+import { type Bench, watchedMailboxes } from '../ground/setup.ts';
 import {
   type Answer,
   DATA_BYTES,
@@ -18,7 +18,7 @@ import {
   prepare,
   signAndPost,
   steadily,
-} from './ground/webhook-ground.ts';
+} from '../ground/webhook-ground.ts';
 
 const LARGE = Buffer.alloc(10_000_000);
 const BAD: readonly Answer[] = [

@@ -1,6 +1,6 @@
 import pg from 'pg';
-import { type Bounds, type Figures, percentile } from './figures.ts';
-import { type Bench, databaseUrl } from './ground/setup.ts';
+import { type Bounds, type Figures, percentile } from '../figures.ts';
+import { type Bench, databaseUrl } from '../ground/setup.ts';
 
 /** Records of the log; one event each. */
 const RECORDS = 1_000_000;

@@ -1,10 +1,19 @@
-import type { Replay } from '../src/contract/runs/replay.ts';
-import { newId } from '../src/new-id.ts';
-import { waitFor } from '../test/helpers/assert/wait.ts';
-import { type Bounds, type Figures, percentile } from './figures.ts';
-import { cpuMsOf } from './ground/process-tree.ts';
-import type { Bench } from './ground/setup.ts';
-import { endpoint, type Ground, happen, hook, nextSequence, ok, outOfOrder, prepare } from './ground/webhook-ground.ts';
+import type { Replay } from '../../src/contract/runs/replay.ts';
+import { newId } from '../../src/new-id.ts';
+import { waitFor } from '../../test/helpers/assert/wait.ts';
+import { type Bounds, type Figures, percentile } from '../figures.ts';
+import { cpuMsOf } from '../ground/process-tree.ts';
+import type { Bench } from '../ground/setup.ts';
+import {
+  endpoint,
+  type Ground,
+  happen,
+  hook,
+  nextSequence,
+  ok,
+  outOfOrder,
+  prepare,
+} from '../ground/webhook-ground.ts';
 
 const REPLAYED = 20_000;
 const REPLAYED_SHORT = 2_000;
