@@ -1,7 +1,7 @@
 import { mkdir, readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import puppeteer, { type Browser, type Page } from 'puppeteer-core';
+import puppeteer, { type Browser, type ElementHandle, type Page } from 'puppeteer-core';
 import { CHROMIUM } from '../servers/browser-package.ts';
 
 const require = createRequire(import.meta.url);
@@ -39,25 +39,27 @@ export async function startBrowser(): Promise<Browser> {
   });
 }
 
-/** How a page is looked at; `language`: its `Accept-Language`. */
+/** How a page is looked at; `language`: its `Accept-Language`; `locale`: of its dates and numbers. */
 export interface View {
   width?: number;
   height?: number;
   dark?: boolean;
   language?: string;
+  locale?: string;
 }
 
 /** A page with separate cookies. */
 export async function browse(
   browser: Browser,
   base: string,
-  { width = 1280, height = 860, dark = false, language }: View = {},
+  { width = 1280, height = 860, dark = false, language, locale }: View = {},
 ): Promise<Browsing> {
   const context = await browser.createBrowserContext();
   const page = await context.newPage();
   page.setDefaultTimeout(SHOWN_MS);
   await page.setViewport({ width, height, deviceScaleFactor: 1 });
   if (language !== undefined) await page.setExtraHTTPHeaders({ 'Accept-Language': language });
+  if (locale !== undefined) await (await page.createCDPSession()).send('Emulation.setLocaleOverride', { locale });
   await page.emulateMediaFeatures([
     { name: 'prefers-color-scheme', value: dark ? 'dark' : 'light' },
     { name: 'prefers-reduced-motion', value: 'reduce' },
@@ -90,6 +92,22 @@ export async function browse(
     close: () => context.close(),
   };
   return self;
+}
+
+/** Types the servers of a connect form: on loopback, without encryption. */
+export async function typeServers({ page }: Browsing, ports: [imap: number, smtp: number]): Promise<void> {
+  for (const [index, side] of (await page.$$('.servers')).entries()) {
+    const [host, port] = await side.$$('input');
+    await retype(host, '127.0.0.1');
+    await retype(port, String(ports[index]));
+    await (await side.$('select'))?.select('NONE');
+  }
+}
+
+/** Not by clicks, which miss a field that moves. */
+async function retype(field: ElementHandle | undefined, text: string): Promise<void> {
+  await field?.evaluate((input) => (input as unknown as { select(): void }).select());
+  await field?.type(text);
 }
 
 interface AxeResult {

@@ -45,6 +45,7 @@ export const OTHER_LIVE: readonly string[] = [
   'live/front/limited-session',
   'live/front/lost-key',
   'live/front/find',
+  'live/front/incident',
   'live/front/operator',
   'live/front/mail',
   'live/front/people',

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { Browser } from 'puppeteer-core';
 import type { Account } from '../../../src/contract/account.ts';
 import type { AuthLinkCreated, MailServers } from '../../../src/contract/auth-link.ts';
-import { type Browsing, browse, startBrowser, type View } from '../../helpers/product/browser.ts';
+import { type Browsing, browse, startBrowser, typeServers, type View } from '../../helpers/product/browser.ts';
 import { listenOnFreePort } from '../../helpers/servers/free-port.ts';
 import { type Live, startLive } from '../../helpers/product/live.ts';
 import { addUser, type MailUser } from '../../helpers/product/mail-user.ts';
@@ -38,17 +38,6 @@ async function openLink(link: AuthLinkCreated, view: View = {}): Promise<Browsin
   const visitor = await browse(browser, live.api.base, view);
   await visitor.open(new URL(link.url).pathname);
   return visitor;
-}
-
-async function typeServers(visitor: Browsing, ports: [imap: number, smtp: number]): Promise<void> {
-  for (const [index, side] of (await visitor.page.$$('.servers')).entries()) {
-    const [host, port] = await side.$$('input');
-    await host?.click({ count: 3 });
-    await host?.type('127.0.0.1');
-    await port?.click({ count: 3 });
-    await port?.type(String(ports[index]));
-    await (await side.$('select'))?.select('NONE');
-  }
 }
 
 /** Where the browser was sent. */

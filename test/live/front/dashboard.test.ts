@@ -2,7 +2,7 @@ import { createServer, type Server } from 'node:http';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { Browser } from 'puppeteer-core';
 import type { WebhookEndpoint } from '../../../src/contract/webhook.ts';
-import { type Browsing, browse, startBrowser } from '../../helpers/product/browser.ts';
+import { type Browsing, browse, startBrowser, typeServers } from '../../helpers/product/browser.ts';
 import { startAuthServer } from '../../helpers/servers/auth-server.ts';
 import { listenOnFreePort } from '../../helpers/servers/free-port.ts';
 import { type OwnLive, startLive } from '../../helpers/product/live.ts';
@@ -75,18 +75,7 @@ test('connects a mailbox with entered servers, after a wrong password, quoting t
   await desk.fill('Email address', user.user);
   await desk.fill('Password', 'wrong');
   await desk.sees('please type them in below');
-  const [imap, smtp] = await desk.page.$$('.servers');
-  const sides = [
-    [imap, user.imapPort],
-    [smtp, user.submissionPort],
-  ] as const;
-  for (const [side, port] of sides) {
-    const [host, number] = (await side?.$$('input')) ?? [];
-    await host?.type('127.0.0.1');
-    await number?.click({ count: 3 });
-    await number?.type(String(port));
-    await (await side?.$('select'))?.select('NONE');
-  }
+  await typeServers(desk, [user.imapPort, user.submissionPort]);
   await desk.click('Connect mailbox', 'button');
   await desk.sees('The server says');
   await desk.picture('connect-refused');
@@ -350,14 +339,18 @@ test('is usable in the dark, on a narrow screen, and for a screen reader', async
   const [email] = (await live.api.emails(account)).data;
   const [delivery] = (await live.api.get<{ data: { id: string }[] }>('/webhooks/conversations')).data;
   const [endpoint] = (await live.api.get<{ data: { id: string }[] }>('/webhooks/endpoints')).data;
+  const [replay] = (await live.api.get<{ data: { id: string }[] }>('/webhooks/replays')).data;
   const pages: [string, string, string][] = [
     ['overview', '/', 'What is wrong now'],
     ['mailboxes', '/mailboxes', user.user],
     ['connect', '/mailboxes/connect', 'Create a link'],
     ['mailbox', `/mailboxes/${account}`, 'First order'],
     ['email', `/mailboxes/${account}/emails/${email?.id ?? ''}`, 'What happened to it'],
+    ['conversation', `/mailboxes/${account}/threads/${email?.thread_id ?? ''}`, email?.subject ?? ''],
+    ['search', '/mailboxes/search?q=order', 'First order'],
     ['deliveries', '/deliveries', 'Every event, to every endpoint'],
     ['delivery', `/deliveries/${delivery?.id ?? ''}`, 'Attempts'],
+    ['replay', `/replays/${replay?.id ?? ''}`, '2 of 2 made'],
     ['endpoints', '/endpoints', 'Orders'],
     ['endpoint', `/endpoints/${endpoint?.id ?? ''}`, 'Last hour'],
     ['events', '/events', 'Live'],
@@ -372,9 +365,9 @@ test('is usable in the dark, on a narrow screen, and for a screen reader', async
   await live.api.post('/oauth/apps', { provider: 'microsoft', name: 'Mail of customers', client_id: 'c0ffee' });
   const found: string[] = [];
   for (const { name, ...view } of [
-    { name: 'light' },
-    { name: 'dark', dark: true },
-    { name: 'narrow', width: 390, height: 844 },
+    { name: 'light', locale: 'en-US' },
+    { name: 'dark', dark: true, locale: 'de-DE' },
+    { name: 'narrow', width: 390, height: 844, locale: 'ar' },
   ]) {
     const visitor = await browse(browser, live.api.base, view);
     await visitor.open('/');

@@ -4,7 +4,7 @@ import type { Browser } from 'puppeteer-core';
 import type { Account } from '../../../src/contract/account.ts';
 import type { AuthLinkCreated } from '../../../src/contract/auth-link.ts';
 import type { OAuthApp } from '../../../src/contract/oauth.ts';
-import { type Browsing, browse, startBrowser } from '../../helpers/product/browser.ts';
+import { type Browsing, browse, startBrowser, typeServers } from '../../helpers/product/browser.ts';
 import { type OwnLive, startLive } from '../../helpers/product/live.ts';
 import { addUser, type MailUser } from '../../helpers/product/mail-user.ts';
 import { listenOnFreePort } from '../../helpers/servers/free-port.ts';
@@ -55,15 +55,7 @@ async function typeMailbox(owner: Browsing, address: string): Promise<void> {
   await owner.fill('Email address', address);
   await owner.page.keyboard.press('Tab');
   await owner.sees('please type them in below');
-  const ports = [servers.dovecot.imapPort, servers.postfix.submissionPort];
-  for (const [index, side] of (await owner.page.$$('.servers')).entries()) {
-    const [host, port] = await side.$$('input');
-    await host?.click({ count: 3 });
-    await host?.type('127.0.0.1');
-    await port?.click({ count: 3 });
-    await port?.type(String(ports[index]));
-    await (await side.$('select'))?.select('NONE');
-  }
+  await typeServers(owner, [servers.dovecot.imapPort, servers.postfix.submissionPort]);
 }
 
 /** Signs in at the provider and consents there. */
