@@ -1,6 +1,7 @@
 import Type from 'typebox';
-import { DateTime, ListOf, Nullable, OneOf } from './common.ts';
+import { CreatedAt, DateTime, IdOf, ListOf, Nullable, ObjectName, OneOf, Success } from './common.ts';
 import { FOLDER_ROLES } from './folder.ts';
+import { InitialSyncEnable } from './auth-link.ts';
 import { OAuth2Credentials, type SignIn } from './oauth.ts';
 
 export const ACCOUNT_STATUSES = ['running', 'errored', 'disconnected'] as const;
@@ -39,7 +40,9 @@ export interface TokenTimes {
 
 export const InitialSync = Type.Object(
   {
-    status: OneOf(INITIAL_SYNC_STATUSES),
+    status: OneOf(INITIAL_SYNC_STATUSES, {
+      description: 'how far it is; `completed` is final, a reconnect restarts a failed one',
+    }),
     started_at: Nullable(DateTime('null: not started')),
     completed_at: Nullable(DateTime('when it completed or failed; null: not yet')),
     days: Type.Integer({
@@ -49,20 +52,26 @@ export const InitialSync = Type.Object(
     }),
     imported: Type.Integer({ description: 'emails imported so far' }),
   },
-  { $id: 'InitialSync' },
+  { $id: 'InitialSync', description: 'the import of the last days of mail when a mailbox is connected' },
 );
 export type InitialSync = Type.Static<typeof InitialSync>;
 
-const MailParams = Type.Object({
-  imap_host: Type.String(),
-  imap_port: Type.Integer({ description: 'TCP port' }),
-  imap_user: Type.String(),
-  imap_encryption: OneOf(ENCRYPTIONS),
-  smtp_host: Type.String(),
-  smtp_port: Type.Integer({ description: 'TCP port' }),
-  smtp_user: Type.String(),
-  smtp_encryption: OneOf(ENCRYPTIONS),
-});
+const ENCRYPTION = '`SSL`: implicit TLS; `STARTTLS`: an upgrade that is required; `NONE`: no TLS';
+const HOST = 'name or IP address of the server';
+
+const MailParams = Type.Object(
+  {
+    imap_host: Type.String({ description: HOST }),
+    imap_port: Type.Integer({ description: 'TCP port' }),
+    imap_user: Type.String({ description: 'login name at the IMAP server' }),
+    imap_encryption: OneOf(ENCRYPTIONS, { description: ENCRYPTION }),
+    smtp_host: Type.String({ description: HOST }),
+    smtp_port: Type.Integer({ description: 'TCP port' }),
+    smtp_user: Type.String({ description: 'login name at the SMTP server' }),
+    smtp_encryption: OneOf(ENCRYPTIONS, { description: ENCRYPTION }),
+  },
+  { description: 'servers and logins, without passwords' },
+);
 
 const FolderPatterns = (description: string) =>
   Type.Optional(
@@ -90,23 +99,34 @@ export const FolderChoice = Type.Object(
 );
 export type FolderChoice = Type.Static<typeof FolderChoice>;
 
+export const UserId = Type.String({ description: 'lower-cased login address' });
+export const AccountName = Type.String({ description: 'name that was given on the connect, or the address' });
+export const Provider = Type.Literal('imap', { description: 'always `imap`: IMAP with SMTP' });
+const AccountStatusName = OneOf(ACCOUNT_STATUSES, {
+  description:
+    '`running`: the mailbox is followed; `errored`: three connections in a row failed, it is retried; `disconnected`: the ' +
+    'provider refused the login, reconnect it',
+});
+
 export const Account = Type.Object(
   {
-    object: Type.Literal('Account'),
-    id: Type.String(),
-    user_id: Type.String({ description: 'lower-cased login address' }),
-    name: Type.String(),
-    provider: Type.Literal('imap'),
-    status: OneOf(ACCOUNT_STATUSES),
+    object: ObjectName('Account'),
+    id: IdOf('account'),
+    user_id: UserId,
+    name: AccountName,
+    provider: Provider,
+    status: AccountStatusName,
     status_detail: Type.String({
       description:
         'reason for the status, as the mail provider states it; of `running`: why it is not in sync, or that its OAuth app is failing; ' +
         'empty: nothing to say',
     }),
-    is_locked: Type.Boolean(),
-    metadata: Type.Record(Type.String(), Type.String()),
-    connection_params: Type.Object({ mail: MailParams }),
-    created_at: DateTime(),
+    is_locked: Type.Boolean({ description: 'always false' }),
+    metadata: Type.Record(Type.String(), Type.String(), {
+      description: 'your own values by your own keys; empty at first',
+    }),
+    connection_params: Type.Object({ mail: MailParams }, { description: 'how the mailbox is reached' }),
+    created_at: CreatedAt,
     last_synced_at: Nullable(DateTime('end of the latest sync pass; null: none has completed')),
     initial_sync: Nullable(InitialSync, 'null: the account was connected without an initial sync'),
     authserv_id: Type.Optional(
@@ -121,22 +141,24 @@ export const Account = Type.Object(
     ),
     folders: Type.Optional(Nullable(FolderChoice, 'the folders that are stored; null: all')),
   },
-  { $id: 'Account' },
+  { $id: 'Account', description: 'a connected mailbox' },
 );
 export type Account = Type.Static<typeof Account>;
 
 export const AccountList = ListOf('Accounts', Account);
 export const AccountDeleted = Type.Object(
   {
-    object: Type.Literal('AccountDeleted'),
-    id: Type.String(),
-    success: Type.Literal(true),
+    object: ObjectName('AccountDeleted'),
+    id: IdOf('account'),
+    success: Success,
     revoked: Type.Optional(
       Type.Boolean({ description: 'only with `revoke`: whether the provider took the sign-in back' }),
     ),
   },
-  { $id: 'AccountDeleted' },
+  { $id: 'AccountDeleted', description: 'the account was removed' },
 );
+
+const JobStatus = OneOf(['running', 'completed'], { description: '`running`: repeat the call to keep waiting' });
 
 /** How the store can differ from a mailbox. */
 const DIFFERENCES = {
@@ -164,10 +186,10 @@ function DifferenceCounts(description: string) {
 
 export const MailboxVerification = Type.Object(
   {
-    object: Type.Literal('MailboxVerification'),
-    account_id: Type.String(),
-    status: OneOf(['running', 'completed']),
-    workflow_id: Type.String(),
+    object: ObjectName('MailboxVerification'),
+    account_id: IdOf('account'),
+    status: JobStatus,
+    workflow_id: Type.String({ description: 'the workflow in the Temporal UI' }),
     folders: Type.Integer({ description: 'folders compared' }),
     messages: Type.Integer({ description: 'messages compared' }),
     differences: Type.Integer({ description: 'differences that a sync pass did not resolve; each is repaired' }),
@@ -179,77 +201,103 @@ export const MailboxVerification = Type.Object(
     ),
     sample: Type.Array(
       Type.Object({
-        folder_id: Type.String(),
-        kind: OneOf(DIFFERENCE_KINDS),
+        folder_id: IdOf('folder'),
+        kind: OneOf(DIFFERENCE_KINDS, { description: 'a kind of `kinds`' }),
         uid: Type.Integer({ description: 'UID of the message; 0: the difference concerns the folder' }),
       }),
       { description: 'the first differences found' },
     ),
   },
-  { $id: 'MailboxVerification' },
+  { $id: 'MailboxVerification', description: 'the comparison of the store with a mailbox' },
 );
 export type MailboxVerification = Type.Static<typeof MailboxVerification>;
 
 export const MailboxReparse = Type.Object(
   {
-    object: Type.Literal('MailboxReparse'),
-    account_id: Type.String(),
-    status: OneOf(['running', 'completed']),
-    workflow_id: Type.String(),
+    object: ObjectName('MailboxReparse'),
+    account_id: IdOf('account'),
+    status: JobStatus,
+    workflow_id: Type.String({ description: 'the workflow in the Temporal UI' }),
     unchanged: Type.Integer({ description: 'emails without a change' }),
     changed: Type.Integer({ description: 'emails whose stored content changed' }),
     incomplete: Type.Integer({ description: 'emails whose parsing timed out again' }),
     unreadable: Type.Integer({ description: 'emails whose source is no longer stored' }),
   },
-  { $id: 'MailboxReparse' },
+  { $id: 'MailboxReparse', description: 'emails of an account, by the result of parsing them again' },
 );
 export type MailboxReparse = Type.Static<typeof MailboxReparse>;
 
-const Side = Type.Object({
-  user: Type.Optional(Type.String({ minLength: 1, maxLength: 320 })),
-  password: Type.Optional(Type.String({ minLength: 1, maxLength: 4096 })),
-  host: Type.String({ minLength: 1, maxLength: 253 }),
-  port: Type.Integer({ minimum: 1, maximum: 65535, description: 'TCP port' }),
-  encryption: Type.Optional(
-    Type.String({ description: '`ssl`/`tls`, `starttls`, `default` (by port) or `none`; not case-sensitive' }),
-  ),
-});
+const Side = (description: string) =>
+  Type.Object(
+    {
+      user: Type.Optional(
+        Type.String({ minLength: 1, maxLength: 320, description: 'login name; default: `user` of the credentials' }),
+      ),
+      password: Type.Optional(
+        Type.String({ minLength: 1, maxLength: 4096, description: 'default: `password` of the credentials' }),
+      ),
+      host: Type.String({ minLength: 1, maxLength: 253, description: HOST }),
+      port: Type.Integer({ minimum: 1, maximum: 65535, description: 'TCP port' }),
+      encryption: Type.Optional(
+        Type.String({ description: '`ssl`/`tls`, `starttls`, `default` (by port) or `none`; not case-sensitive' }),
+      ),
+    },
+    { description },
+  );
 
 /** Body of POST /auth/intent. */
 export const AuthIntent = Type.Object(
   {
-    provider: Type.Literal('imap'),
-    credentials: Type.Object({
-      user: Type.Optional(Type.String({ minLength: 1, maxLength: 320, description: 'login address' })),
-      password: Type.Optional(Type.String({ minLength: 1, maxLength: 4096 })),
-      oauth2: Type.Optional(OAuth2Credentials),
-      imap: Type.Optional(Side),
-      smtp: Type.Optional(Side),
-    }),
-    config: Type.Optional(
-      Type.Object({
-        initial_sync_enable: Type.Optional(Type.Boolean({ default: false })),
-        initial_sync_days: Type.Optional(
-          Type.Integer({ minimum: 1, maximum: 30, default: 30, description: 'days of mail to import' }),
-        ),
-        history: Type.Optional(
-          Type.Union([Type.Literal('all'), Type.Literal('none'), Type.Integer({ minimum: 1, maximum: 36_500 })], {
-            default: 'none',
-            description:
-              'starts an import of older mail (see `createImport`), which follows the initial sync: `all`, or the mail of ' +
-              'so many days. On a reconnect it starts one unless an import of the account is unfinished',
+    provider: Provider,
+    credentials: Type.Object(
+      {
+        user: Type.Optional(Type.String({ minLength: 1, maxLength: 320, description: 'login address' })),
+        password: Type.Optional(
+          Type.String({
+            minLength: 1,
+            maxLength: 4096,
+            description: 'password or app password; omitted on a reconnect: the stored one',
           }),
         ),
-        folders: Type.Optional(
-          Nullable(FolderChoice, 'the folders to store; null: all. On a reconnect, omitted: as before'),
-        ),
-      }),
+        oauth2: Type.Optional(OAuth2Credentials),
+        imap: Type.Optional(Side('IMAP server; omitted: discovered from the address')),
+        smtp: Type.Optional(Side('SMTP server; omitted: discovered from the address')),
+      },
+      { description: 'login and servers' },
     ),
-    state: Type.Optional(Type.String({ maxLength: 1000 })),
-    account_id: Type.Optional(Type.String()),
-    name: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
+    config: Type.Optional(
+      Type.Object(
+        {
+          initial_sync_enable: Type.Optional(InitialSyncEnable),
+          initial_sync_days: Type.Optional(
+            Type.Integer({ minimum: 1, maximum: 30, default: 30, description: 'days of mail to import' }),
+          ),
+          history: Type.Optional(
+            Type.Union([Type.Literal('all'), Type.Literal('none'), Type.Integer({ minimum: 1, maximum: 36_500 })], {
+              default: 'none',
+              description:
+                'starts an import of older mail (see `createImport`), which follows the initial sync: `all`, or the mail of ' +
+                'so many days. On a reconnect it starts one unless an import of the account is unfinished',
+            }),
+          ),
+          folders: Type.Optional(
+            Nullable(FolderChoice, 'the folders to store; null: all. On a reconnect, omitted: as before'),
+          ),
+        },
+        { description: 'what to store of the mail that is there already; omitted: nothing' },
+      ),
+    ),
+    state: Type.Optional(
+      Type.String({ maxLength: 1000, description: 'returned in `account.add` or `account.reconnect`' }),
+    ),
+    account_id: Type.Optional(
+      IdOf('account', 'to reconnect; omitted: a mailbox that is connected is found by its server and login'),
+    ),
+    name: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 255, description: 'name of the account; omitted: its address' }),
+    ),
   },
-  { $id: 'AuthIntent' },
+  { $id: 'AuthIntent', description: 'a mailbox to connect' },
 );
 export type AuthIntent = Type.Static<typeof AuthIntent>;
 

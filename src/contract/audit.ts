@@ -1,5 +1,5 @@
 import Type from 'typebox';
-import { CursorListOf, DateTime, Nullable, OneOf } from './common.ts';
+import { CursorListOf, DateTime, Nullable, ObjectName, OneOf } from './common.ts';
 
 export const AUDIT_ACTIONS = [
   'api_key.create',
@@ -38,10 +38,10 @@ export type AuditOutcome = (typeof AUDIT_OUTCOMES)[number];
 /** One operation on keys, accounts or endpoints, also when it was refused or failed. */
 export const AuditRecord = Type.Object(
   {
-    object: Type.Literal('AuditRecord'),
+    object: ObjectName('AuditRecord'),
     id: Type.String({ description: '`aud_…`' }),
-    at: DateTime(),
-    action: OneOf(AUDIT_ACTIONS),
+    at: DateTime('when the response was sent'),
+    action: OneOf(AUDIT_ACTIONS, { description: 'what was called: the object and the operation' }),
     outcome: OneOf(AUDIT_OUTCOMES, {
       description: '`refused`: the response was 4xx; `failed`: it was 5xx, and the operation may have completed later',
     }),
@@ -67,7 +67,7 @@ export const AuditRecord = Type.Object(
     address: Type.String({ description: 'IP address of the caller; see `TRUST_PROXY`' }),
     request_id: Type.String({ description: '`X-Request-Id` of the call' }),
   },
-  { $id: 'AuditRecord' },
+  { $id: 'AuditRecord', description: 'one operation, also when it was refused or failed' },
 );
 export type AuditRecord = Type.Static<typeof AuditRecord>;
 

@@ -1,18 +1,20 @@
 import Type from 'typebox';
-import { DateTime, ListOf, Nullable, OneOf } from './common.ts';
+import { CreatedAt, DateTime, IdOf, ListOf, Nullable, ObjectName, OneOf } from './common.ts';
 
 const DAY_S = 24 * 60 * 60;
 /** Lifetime of a link in seconds: the default, and the longest that a caller may ask for. */
 export const LINK_SECONDS = { default: DAY_S, max: 30 * DAY_S };
 
+export const InitialSyncEnable = Type.Boolean({ default: false, description: 'imports the last days of mail' });
+
 export const AuthLinkConfig = Type.Object(
   {
-    initial_sync_enable: Type.Optional(Type.Boolean({ default: false })),
+    initial_sync_enable: Type.Optional(InitialSyncEnable),
     initial_sync_days: Type.Optional(
       Type.Integer({ minimum: 1, maximum: 30, default: 30, description: 'days of mail to import' }),
     ),
   },
-  { $id: 'AuthLinkConfig' },
+  { $id: 'AuthLinkConfig', description: 'what to import when the mailbox is connected; omitted: nothing' },
 );
 export type AuthLinkConfig = Type.Static<typeof AuthLinkConfig>;
 
@@ -39,7 +41,7 @@ export const LinkBrand = Type.Object(
       }),
     ),
   },
-  { $id: 'LinkBrand' },
+  { $id: 'LinkBrand', description: 'who asks the owner for the mailbox; omitted: the installation' },
 );
 export type LinkBrand = Type.Static<typeof LinkBrand>;
 
@@ -70,7 +72,7 @@ export const CreateAuthLink = Type.Object(
     config: Type.Optional(AuthLinkConfig),
     brand: Type.Optional(LinkBrand),
   },
-  { $id: 'CreateAuthLink' },
+  { $id: 'CreateAuthLink', description: 'a link to create' },
 );
 export type CreateAuthLink = Type.Static<typeof CreateAuthLink>;
 
@@ -82,7 +84,7 @@ export const LINK_STATUSES = ['open', ...LINK_ERRORS] as const;
 export type LinkStatus = (typeof LINK_STATUSES)[number];
 
 const linkFields = {
-  object: Type.Literal('AuthLink'),
+  object: ObjectName('AuthLink'),
   id: Type.String({ description: '`lnk_…`' }),
   status: OneOf(LINK_STATUSES, {
     description:
@@ -95,12 +97,15 @@ const linkFields = {
   state: Nullable(Type.String({ description: 'null: none was given' })),
   brand_name: Nullable(Type.String({ description: 'name that the page shows; null: that of the installation' })),
   created_by: Type.String({ description: '`pk_…` of the key that created it; revoking that key ends the link' }),
-  created_at: DateTime(),
-  expires_at: DateTime(),
+  created_at: CreatedAt,
+  expires_at: DateTime('until then the owner can connect with it'),
   used_at: Nullable(DateTime('when it connected a mailbox or the owner cancelled; null: neither')),
 };
 
-export const AuthLink = Type.Object(linkFields, { $id: 'AuthLink' });
+export const AuthLink = Type.Object(linkFields, {
+  $id: 'AuthLink',
+  description: 'a link to the page where the owner of a mailbox connects it, once',
+});
 export type AuthLink = Type.Static<typeof AuthLink>;
 
 export const AuthLinkCreated = Type.Object(
@@ -111,14 +116,14 @@ export const AuthLinkCreated = Type.Object(
         'the page for the owner of the mailbox; anyone who has it can use it once; shown only in this response',
     }),
   },
-  { $id: 'AuthLinkCreated' },
+  { $id: 'AuthLinkCreated', description: 'a new link, with its URL' },
 );
 export type AuthLinkCreated = Type.Static<typeof AuthLinkCreated>;
 
 export const AuthLinkList = ListOf('AuthLinks', AuthLink);
 export const AuthLinkDeleted = Type.Object(
-  { object: Type.Literal('AuthLinkDeleted'), id: Type.String() },
-  { $id: 'AuthLinkDeleted' },
+  { object: ObjectName('AuthLinkDeleted'), id: IdOf('authLink') },
+  { $id: 'AuthLinkDeleted', description: 'the link was revoked' },
 );
 
 /** A provider where owners sign in, in place of entering a password. */
@@ -145,9 +150,9 @@ export interface LinkPage {
 
 /** Address of one server of a mailbox. */
 export const MailServer = Type.Object({
-  host: Type.String(),
+  host: Type.String({ description: 'name of the server' }),
   port: Type.Integer({ description: 'TCP port' }),
-  encryption: Type.String(),
+  encryption: Type.String({ description: '`SSL`, `STARTTLS` or `NONE`' }),
 });
 
 /** What the provider of an address takes at IMAP and SMTP logins. */
@@ -189,12 +194,12 @@ export type LoginHelp = Type.Static<Type.TObject<typeof loginHelp>>;
 /** The servers that a connect would use for an address. */
 export const MailServers = Type.Object(
   {
-    object: Type.Literal('MailServers'),
-    address: Type.String(),
+    object: ObjectName('MailServers'),
+    address: Type.String({ description: 'the address of the call' }),
     imap: Nullable(MailServer, 'null: not found'),
     smtp: Nullable(MailServer, 'null: not found'),
     ...loginHelp,
   },
-  { $id: 'MailServers' },
+  { $id: 'MailServers', description: 'the servers that a connect would use for an address' },
 );
 export type MailServers = Type.Static<typeof MailServers>;

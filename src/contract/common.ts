@@ -1,8 +1,25 @@
 import Type from 'typebox';
+import { type IdKind, idText } from './ids.ts';
 
 /** A date of the API: ISO 8601 in UTC with milliseconds. */
-export const DateTime = (description?: string) =>
-  Type.String({ format: 'date-time', ...(description ? { description } : {}) });
+export const DateTime = (description: string) => Type.String({ format: 'date-time', description });
+
+export const CreatedAt = DateTime('when it was created');
+export const UpdatedAt = DateTime('when it was last changed');
+
+/** `object` of a resource: the kind of resource. */
+export const ObjectName = <const Name extends string>(name: Name) =>
+  Type.Literal(name, { description: `always \`${name}\`: the kind of object` });
+
+/** `success` of a resource that was deleted. */
+export const Success = Type.Literal(true, { description: 'always true' });
+
+/** An id in a body; `what` follows its prefix in the description: "of the account". */
+export const IdOf = (kind: IdKind, what?: string) => Type.String({ description: idText(kind, what) });
+
+/** A named schema with its meaning in one place. */
+export const Described = <T extends Type.TSchema>(schema: T, description: string): T =>
+  Type.With(schema, { description }) as unknown as T;
 
 /** A nullable schema, as a union: the form that OpenAPI 3.1 tools read. */
 export const Nullable = <T extends Type.TSchema>(schema: T, description?: string) =>
@@ -14,22 +31,28 @@ export const OneOf = <Values extends string[]>(
   more: { description?: string; $id?: string } = {},
 ) => Type.Enum(values, { type: 'string', ...more });
 
+const PAGE = 'a page of a list';
+
+const listFields = <T extends Type.TSchema>(name: string, item: T) => ({
+  object: ObjectName(name),
+  data: Type.Array(item, { description: 'the items of this page' }),
+  has_more: Type.Boolean({ description: 'whether items follow this page' }),
+});
+
 /** `{object, data, has_more}`: the envelope of every list. */
 export const ListOf = <T extends Type.TSchema>(name: string, item: T) =>
-  Type.Object({ object: Type.Literal(name), data: Type.Array(item), has_more: Type.Boolean() }, { $id: `${name}List` });
+  Type.Object(listFields(name, item), { $id: `${name}List`, description: PAGE });
 
 /** A list that pages by cursor: adds `cursor`, null on the last page. */
 export const CursorListOf = <T extends Type.TSchema>(name: string, item: T) =>
   Type.Object(
     {
-      object: Type.Literal(name),
-      data: Type.Array(item),
-      has_more: Type.Boolean(),
+      ...listFields(name, item),
       cursor: Nullable(
         Type.String({ description: 'pass it as `cursor` to get the next page; null: this is the last page' }),
       ),
     },
-    { $id: `${name}List` },
+    { $id: `${name}List`, description: PAGE },
   );
 
 export const DEFAULT_LIMIT = 20;

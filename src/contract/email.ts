@@ -1,28 +1,28 @@
 import Type from 'typebox';
-import { CursorListOf, DateTime, Nullable, OneOf } from './common.ts';
+import { CreatedAt, CursorListOf, DateTime, IdOf, Nullable, ObjectName, OneOf } from './common.ts';
 
 /** A person in a From, To, Cc, Bcc or Reply-To header. */
 export const Attendee = Type.Object(
   {
     identifier: Type.String({ description: 'email address' }),
-    display_name: Type.String(),
-    identifier_type: Type.Literal('EMAIL_ADDRESS'),
+    display_name: Type.String({ description: 'name beside the address; empty: none' }),
+    identifier_type: Type.Literal('EMAIL_ADDRESS', { description: 'always `EMAIL_ADDRESS`' }),
   },
-  { $id: 'Attendee' },
+  { $id: 'Attendee', description: 'a person in a From, To, Cc, Bcc or Reply-To header' },
 );
 export type Attendee = Type.Static<typeof Attendee>;
 
 export const Attachment = Type.Object(
   {
     id: Type.String({ description: '`att_…`' }),
-    name: Type.String(),
+    name: Type.String({ description: 'file name' }),
     extension: Type.String({ description: 'lower case, without the dot; empty when the name has none' }),
     size: Type.Integer({ description: 'bytes, decoded' }),
-    mime: Type.String(),
+    mime: Type.String({ description: 'media type' }),
     cid: Nullable(Type.String({ description: 'Content-ID without its angle brackets; null: none' })),
-    inline: Type.Boolean(),
+    inline: Type.Boolean({ description: 'its disposition is inline, or the HTML shows it' }),
   },
-  { $id: 'Attachment' },
+  { $id: 'Attachment', description: 'a file of an email' },
 );
 export type Attachment = Type.Static<typeof Attachment>;
 
@@ -31,15 +31,18 @@ export const DOWNLOAD_LINK_SECONDS = 600;
 
 export const DownloadLink = Type.Object(
   {
-    object: Type.Literal('DownloadLink'),
+    object: ObjectName('DownloadLink'),
     url: Type.String({ description: 'downloads the file without an API key; supports range requests' }),
     expires_at: DateTime('ten minutes after the call; the link also ends with the key that made it'),
   },
-  { $id: 'DownloadLink' },
+  { $id: 'DownloadLink', description: 'a link to a file' },
 );
 export type DownloadLink = Type.Static<typeof DownloadLink>;
 
-export const Header = Type.Object({ name: Type.String(), value: Type.String() }, { $id: 'Header' });
+export const Header = Type.Object(
+  { name: Type.String({ description: 'name of the header' }), value: Type.String({ description: 'its value' }) },
+  { $id: 'Header', description: 'a header' },
+);
 export type Header = Type.Static<typeof Header>;
 
 /** One recipient in a bounce report (RFC 3464 2.3). */
@@ -50,7 +53,7 @@ export const BouncedRecipient = Type.Object(
     status: Nullable(Type.String({ description: 'enhanced status code, RFC 3463' })),
     diagnostic: Nullable(Type.String({ description: 'response of the mail server' })),
   },
-  { $id: 'BouncedRecipient' },
+  { $id: 'BouncedRecipient', description: 'one recipient in a bounce report (RFC 3464 2.3)' },
 );
 export type BouncedRecipient = Type.Static<typeof BouncedRecipient>;
 
@@ -72,7 +75,7 @@ export const Bounce = Type.Object(
     email_id: Nullable(Type.String({ description: '`email_…` of the email that bounced; null: not known' })),
     tracking_id: Nullable(Type.String({ description: '`trk_…`; null: not tracked' })),
   },
-  { $id: 'Bounce' },
+  { $id: 'Bounce', description: 'present in bounces: content of the report (RFC 3464)' },
 );
 export type Bounce = Type.Static<typeof Bounce>;
 
@@ -87,12 +90,14 @@ export const Complaint = Type.Object(
     email_id: Nullable(Type.String({ description: '`email_…` of the reported email; null: not known' })),
     tracking_id: Nullable(Type.String({ description: '`trk_…`; null: not tracked' })),
   },
-  { $id: 'Complaint' },
+  { $id: 'Complaint', description: 'present in feedback reports: their content (ARF, RFC 5965)' },
 );
 export type Complaint = Type.Static<typeof Complaint>;
 
 /** Set when a program wrote the email. */
-export const AutoReply = Type.Union([Type.Literal('auto_reply'), Type.Literal('read_receipt')]);
+export const AutoReply = Type.Union([Type.Literal('auto_reply'), Type.Literal('read_receipt')], {
+  description: 'present when a program wrote the email: an automatic reply, or a read receipt',
+});
 export type AutoReply = Type.Static<typeof AutoReply>;
 
 /** The event of an invitation (RFC 5545). */
@@ -118,12 +123,13 @@ export const Calendar = Type.Object(
     organizer: Nullable(Type.String({ description: 'email address' })),
     attendees: Type.Array(
       Type.Object({
-        address: Type.String(),
+        address: Type.String({ description: 'email address' }),
         status: Nullable(Type.String({ description: 'ACCEPTED, DECLINED, TENTATIVE, NEEDS-ACTION, …' })),
       }),
+      { description: 'who is invited' },
     ),
   },
-  { $id: 'Calendar' },
+  { $id: 'Calendar', description: 'present in invitations: their event (RFC 5545)' },
 );
 export type Calendar = Type.Static<typeof Calendar>;
 
@@ -139,7 +145,7 @@ export const MailingList = Type.Object(
         'so: call it for mail that you trust',
     }),
   },
-  { $id: 'MailingList' },
+  { $id: 'MailingList', description: 'present in mail of lists and newsletters' },
 );
 export type MailingList = Type.Static<typeof MailingList>;
 
@@ -172,11 +178,11 @@ export type Authentication = Type.Static<typeof Authentication>;
 
 export const SentBy = Type.Object(
   {
-    api_key_id: Type.String(),
-    api_key_name: Type.String(),
+    api_key_id: Type.String({ description: '`pk_…` of the key, or `per_…` of the person' }),
+    api_key_name: Type.String({ description: 'name of the key or of the person when it was sent' }),
     metadata: Nullable(Type.String({ description: '`metadata` of the send' })),
   },
-  { $id: 'SentBy' },
+  { $id: 'SentBy', description: 'present in email that the API sent: who sent it' },
 );
 export type SentBy = Type.Static<typeof SentBy>;
 
@@ -187,18 +193,18 @@ export const Email = Type.Object(
       description: '`Draft` only in events about drafts',
     }),
     id: Type.String({ description: '`email_…`; does not change when the email moves' }),
-    account_id: Type.String(),
+    account_id: IdOf('account'),
     thread_id: Type.String({ description: '`thr_…`' }),
     message_id: Nullable(
       Type.String({ description: 'Message-ID with its angle brackets; null: the message has none' }),
     ),
-    date: DateTime(),
-    subject: Type.String(),
+    date: DateTime('its Date header; without one, when it arrived'),
+    subject: Type.String({ description: 'decoded; may be empty' }),
     from_attendee: Attendee,
-    to_attendees: Type.Array(Attendee),
-    cc_attendees: Type.Array(Attendee),
-    bcc_attendees: Type.Array(Attendee),
-    reply_to_attendees: Type.Array(Attendee),
+    to_attendees: Type.Array(Attendee, { description: 'To' }),
+    cc_attendees: Type.Array(Attendee, { description: 'Cc' }),
+    bcc_attendees: Type.Array(Attendee, { description: 'Bcc: of sent email and drafts only' }),
+    reply_to_attendees: Type.Array(Attendee, { description: 'Reply-To' }),
     snippet: Type.Optional(
       Type.String({
         description:
@@ -206,8 +212,8 @@ export const Email = Type.Object(
           '`meta_only` too',
       }),
     ),
-    body: Type.String({ description: 'HTML' }),
-    body_plain: Type.String(),
+    body: Type.String({ description: 'HTML, made from the text if the email has none; empty with `meta_only`' }),
+    body_plain: Type.String({ description: 'text, made from the HTML if the email has none; empty with `meta_only`' }),
     body_new: Type.Optional(
       Nullable(
         Type.String({
@@ -215,14 +221,14 @@ export const Email = Type.Object(
         }),
       ),
     ),
-    has_attachments: Type.Boolean(),
+    has_attachments: Type.Boolean({ description: 'at least one file is not part of the body' }),
     list: Type.Optional(MailingList),
     authentication: Type.Optional(
       Nullable(Authentication, 'null or omitted: it cannot be known; see `authserv_id` of the account'),
     ),
-    attachments: Type.Array(Attachment),
-    folders: Type.Array(Type.String({ description: '`fld_…`' })),
-    is_unread: Type.Boolean(),
+    attachments: Type.Array(Attachment, { description: 'its files; empty with `meta_only`' }),
+    folders: Type.Array(Type.String({ description: '`fld_…`' }), { description: 'all folders that it is in' }),
+    is_unread: Type.Boolean({ description: 'without the `\\Seen` flag' }),
     is_starred: Type.Optional(
       Type.Boolean({ description: 'the `\\Flagged` flag; events of earlier versions lack it' }),
     ),
@@ -237,8 +243,10 @@ export const Email = Type.Object(
     is_complete: Type.Boolean({
       description: 'false: parsing hit a limit, and text or attachments may be missing; the source is complete',
     }),
-    headers: Type.Array(Header),
-    origin: Type.Union([Type.Literal('api'), Type.Literal('external')]),
+    headers: Type.Array(Header, { description: 'every header, in the order of the message' }),
+    origin: Type.Union([Type.Literal('api'), Type.Literal('external')], {
+      description: '`api`: sent or saved by this API; `external`: all else',
+    }),
     is_echo: Type.Boolean({ description: 'the mailbox owner is the sender' }),
     sent_by: Type.Optional(SentBy),
     tracking_id: Nullable(Type.String({ description: '`trk_…`; null: not tracked' })),
@@ -248,7 +256,7 @@ export const Email = Type.Object(
     auto_reply: Type.Optional(AutoReply),
     calendar: Type.Optional(Calendar),
   },
-  { $id: 'Email' },
+  { $id: 'Email', description: 'an email, or a draft' },
 );
 export type Email = Type.Static<typeof Email>;
 
@@ -259,13 +267,15 @@ export type DraftList = Type.Static<typeof DraftList>;
 
 export const Thread = Type.Object(
   {
-    object: Type.Literal('Thread'),
-    id: Type.String(),
-    data: Type.Array(Email),
-    has_more: Type.Boolean(),
-    cursor: Type.Optional(Type.String()),
+    object: ObjectName('Thread'),
+    id: IdOf('thread'),
+    data: Type.Array(Email, { description: 'the emails of this page' }),
+    has_more: Type.Boolean({ description: 'whether emails follow this page' }),
+    cursor: Type.Optional(
+      Type.String({ description: 'pass it as `cursor` to get the next page; absent: this is the last page' }),
+    ),
   },
-  { $id: 'Thread' },
+  { $id: 'Thread', description: 'a conversation with its emails' },
 );
 export type Thread = Type.Static<typeof Thread>;
 
@@ -279,10 +289,10 @@ export type BatchResult = (typeof BATCH_RESULTS)[number];
 /** One change of many emails. */
 export const EmailBatch = Type.Object(
   {
-    object: Type.Literal('EmailBatch'),
+    object: ObjectName('EmailBatch'),
     id: Type.String({ description: '`bat_…`' }),
-    account_id: Type.String(),
-    status: OneOf(BATCH_STATUSES),
+    account_id: IdOf('account'),
+    status: OneOf(BATCH_STATUSES, { description: 'whether emails are still to be changed' }),
     total: Type.Integer({ description: 'emails that were chosen when the call was accepted' }),
     pending: Type.Integer({ description: 'emails that are still to be changed' }),
     changed: Type.Integer({
@@ -290,28 +300,28 @@ export const EmailBatch = Type.Object(
     }),
     failed: Type.Integer({ description: 'emails that could not be changed; the results say why' }),
     workflow_id: Type.String({ description: 'the workflow in the Temporal UI' }),
-    created_at: DateTime(),
+    created_at: CreatedAt,
     completed_at: Nullable(DateTime('null: running')),
   },
-  { $id: 'EmailBatch' },
+  { $id: 'EmailBatch', description: 'a job that makes one change of many emails' },
 );
 export type EmailBatch = Type.Static<typeof EmailBatch>;
 
 /** The result for one email of a batch. */
 export const EmailBatchResult = Type.Object(
   {
-    object: Type.Literal('EmailBatchResult'),
+    object: ObjectName('EmailBatchResult'),
     email_id: Type.String({ description: '`email_…`' }),
-    status: OneOf(BATCH_RESULTS),
+    status: OneOf(BATCH_RESULTS, { description: '`changed`: it is as the change wants it' }),
     error: Nullable(
       Type.Object({
         type: Type.String({ description: '`errors/…`, as a call for this email alone would return' }),
-        detail: Type.String(),
+        detail: Type.String({ description: 'for people; may change' }),
       }),
       'null: it did not fail',
     ),
   },
-  { $id: 'EmailBatchResult' },
+  { $id: 'EmailBatchResult', description: 'the result for one email of a batch' },
 );
 export type EmailBatchResult = Type.Static<typeof EmailBatchResult>;
 

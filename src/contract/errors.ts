@@ -57,7 +57,7 @@ export const ErrorBody = Type.Object(
       Type.String({ description: '`X-Request-Id`; absent where the request could not be read' }),
     ),
   },
-  { $id: 'Error' },
+  { $id: 'Error', description: 'the body of every error' },
 );
 export type ErrorBody = Type.Static<typeof ErrorBody>;
 

@@ -1,6 +1,6 @@
 import Type from 'typebox';
-import { Account, InitialSync } from './account.ts';
-import { CursorListOf, DateTime, OneOf } from './common.ts';
+import { Account, AccountName, InitialSync, Provider, UserId } from './account.ts';
+import { CursorListOf, DateTime, IdOf, ObjectName, OneOf } from './common.ts';
 import { Email } from './email.ts';
 import { Folder } from './folder.ts';
 import { OAUTH_PROVIDERS } from './oauth.ts';
@@ -37,41 +37,48 @@ export const EVENT_TYPES = [
   'import.failed',
   'import.cancelled',
 ] as const;
-export const EventType = OneOf(EVENT_TYPES, { $id: 'EventType' });
+export const EventType = OneOf(EVENT_TYPES, {
+  $id: 'EventType',
+  description: 'type of an event; later versions may add types',
+});
 export type EventType = (typeof EVENT_TYPES)[number];
 
 export const EmailEventData = Type.Object({ email: Email });
 export const FolderEventData = Type.Object({ folder: Folder });
-export const AccountEventData = Type.Object({ account: Account, state: Type.Optional(Type.String()) });
+export const AccountEventData = Type.Object({
+  account: Account,
+  state: Type.Optional(Type.String({ description: '`state` of the connect; absent: none was given' })),
+});
 export const AccountRemoveData = Type.Object({
-  account: Type.Object({
-    id: Type.String(),
-    user_id: Type.String(),
-    name: Type.String(),
-    provider: Type.Literal('imap'),
-  }),
+  account: Type.Object(
+    { id: IdOf('account'), user_id: UserId, name: AccountName, provider: Provider },
+    { description: 'the account that was removed' },
+  ),
 });
 export const AccountStatusData = Type.Object({
-  status: Type.String(),
-  previous_status: Type.String(),
-  status_detail: Type.String(),
+  status: Type.String({ description: '`status` of the account' }),
+  previous_status: Type.String({ description: '`status` before; the same: its detail changed' }),
+  status_detail: Type.String({ description: '`status_detail` of the account; empty: nothing to say' }),
 });
 export const InitialSyncData = Type.Object({ initial_sync: InitialSync });
 export const ImportData = Type.Object({ import: Import });
 export const RestoredData = Type.Object({
   epoch: Type.Integer({ description: '`epoch` of this event and all later ones' }),
   set_back_to: DateTime('the store was set back to about this time: what it had learned since is lost'),
-  restored_at: DateTime(),
+  restored_at: DateTime('when it was restored'),
 });
 
 export const OAuthAppEventData = Type.Object({
-  app: Type.Object({
-    id: Type.String({ description: '`oap_…`' }),
-    provider: OneOf(OAUTH_PROVIDERS),
-    name: Type.String(),
-    status: OneOf(['ok', 'failing']),
-    status_detail: Type.String({ description: 'why it is failing; empty: it works again' }),
-  }),
+  app: Type.Object(
+    {
+      id: IdOf('oauthApp'),
+      provider: OneOf(OAUTH_PROVIDERS, { description: 'where it is registered' }),
+      name: Type.String({ description: 'its name' }),
+      status: OneOf(['ok', 'failing'], { description: 'whether the provider accepts it' }),
+      status_detail: Type.String({ description: 'why it is failing; empty: it works again' }),
+    },
+    { description: 'the app' },
+  ),
 });
 
 /** The schema of `data` for each event type. */
@@ -108,11 +115,11 @@ export const EVENT_DATA = {
 /** The body of every request to a webhook endpoint ; `sequence` counts per account without gaps. */
 export const EventEnvelope = Type.Object(
   {
-    object: Type.Literal('Event'),
+    object: ObjectName('Event'),
     id: Type.String({ description: '`evt_…`; the same for every endpoint and every retry' }),
     type: EventType,
-    created_at: DateTime(),
-    account_id: Type.String(),
+    created_at: DateTime('when the change was recorded'),
+    account_id: IdOf('account'),
     endpoint_id: Type.String({ description: '`we_…` of the endpoint that receives this request' }),
     sequence: Type.Integer({
       description: 'counts per account without gaps, except that `account.restored` jumps ahead; 0: a test event',
@@ -127,14 +134,14 @@ export const EventEnvelope = Type.Object(
     test: Type.Optional(Type.Literal(true, { description: 'present in test events only' })),
     data: Type.Unsafe<Record<string, unknown>>({ type: 'object', description: 'depends on `type`' }),
   },
-  { $id: 'Event' },
+  { $id: 'Event', description: 'an event, as endpoints receive it' },
 );
 export type EventEnvelope = Type.Static<typeof EventEnvelope>;
 
 /** An event in the event feed: the delivered event with `endpoint_id` null. */
 export const ListedEvent = Type.Object(
   { ...EventEnvelope.properties, endpoint_id: Type.Null({ description: 'always null' }) },
-  { $id: 'ListedEvent' },
+  { $id: 'ListedEvent', description: 'an event in the event feed' },
 );
 export type ListedEvent = Type.Static<typeof ListedEvent>;
 

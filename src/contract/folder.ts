@@ -1,5 +1,5 @@
 import Type from 'typebox';
-import { ListOf, Nullable, OneOf } from './common.ts';
+import { IdOf, ListOf, Nullable, ObjectName, OneOf } from './common.ts';
 
 /** Folder roles, in the order in which lists sort them. */
 export const FOLDER_ROLES = [
@@ -18,16 +18,16 @@ export type FolderRole = (typeof FOLDER_ROLES)[number];
 
 export const Folder = Type.Object(
   {
-    object: Type.Literal('Folder'),
+    object: ObjectName('Folder'),
     id: Type.String({ description: '`fld_…`; does not change when the folder is renamed' }),
-    account_id: Type.String(),
+    account_id: IdOf('account'),
     name: Type.String({ description: 'last part of the path, decoded' }),
-    role: OneOf(FOLDER_ROLES),
+    role: OneOf(FOLDER_ROLES, { description: 'by its special use, or else by its name; `UNKNOWN`: none' }),
     parent_id: Nullable(Type.String({ description: '`fld_…`; null: top level' })),
     total_count: Type.Integer({ description: 'messages in the folder' }),
     unread_count: Type.Integer({ description: 'messages without `\\Seen`' }),
   },
-  { $id: 'Folder' },
+  { $id: 'Folder', description: 'a folder of a mailbox' },
 );
 export type Folder = Type.Static<typeof Folder>;
 
@@ -44,7 +44,7 @@ export const CreateFolder = Type.Object(
     name: FolderName,
     parent_id: Type.Optional(Nullable(Type.String({ description: '`fld_…`; null or omitted: top level' }))),
   },
-  { $id: 'CreateFolder' },
+  { $id: 'CreateFolder', description: 'a folder to create' },
 );
 export type CreateFolder = Type.Static<typeof CreateFolder>;
 
@@ -54,7 +54,7 @@ export const UpdateFolder = Type.Object(
     name: Type.Optional(FolderName),
     parent_id: Type.Optional(Nullable(Type.String({ description: '`fld_…`; null: top level' }))),
   },
-  { $id: 'UpdateFolder' },
+  { $id: 'UpdateFolder', description: 'changes of a folder; omitted fields do not change' },
 );
 export type UpdateFolder = Type.Static<typeof UpdateFolder>;
 

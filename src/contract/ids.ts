@@ -26,6 +26,35 @@ export const ID_PREFIXES = {
 
 export type IdKind = keyof typeof ID_PREFIXES;
 
+/** What an id of each kind names, for descriptions. */
+const NOUNS: Record<IdKind, string> = {
+  account: 'account',
+  email: 'email',
+  attachment: 'attachment',
+  folder: 'folder',
+  draft: 'draft',
+  endpoint: 'endpoint',
+  event: 'event',
+  delivery: 'delivery',
+  apiKey: 'API key',
+  person: 'person',
+  audit: 'audit record',
+  tracking: 'tracked email',
+  thread: 'thread',
+  replay: 'replay',
+  import: 'import',
+  intent: 'connect',
+  authLink: 'link',
+  change: 'change',
+  batch: 'batch',
+  oauthApp: 'OAuth app',
+  deviceSignIn: 'sign-in',
+  alert: 'alert',
+};
+
+/** Describes an id by its prefix and by what it names: "`acc_…` of the account". */
+export const idText = (kind: IdKind, what = `of the ${NOUNS[kind]}`) => `\`${ID_PREFIXES[kind]}_…\` ${what}`;
+
 /** Whether `value` is a well-formed id of that kind. Routes treat a malformed id as not found. */
 export function isId(kind: IdKind, value: string): boolean {
   return idPattern(kind).test(value);

@@ -1,6 +1,6 @@
 import Type from 'typebox';
 import { AuthLinkConfig } from './auth-link.ts';
-import { DateTime, ListOf, Nullable, OneOf } from './common.ts';
+import { CreatedAt, DateTime, IdOf, ListOf, Nullable, ObjectName, OneOf, Success, UpdatedAt } from './common.ts';
 
 /**
  * How the access tokens of a mailbox are obtained: exactly one of `access_token`, `refresh_token`, `grant` and
@@ -50,7 +50,7 @@ export const OAuth2Credentials = Type.Object(
         description: 'signs the requests to `token_source_url`, as Standard Webhooks; omitted: they are not signed',
       }),
     ),
-    client_id: Type.Optional(Type.String({ minLength: 1, maxLength: 512 })),
+    client_id: Type.Optional(Type.String({ minLength: 1, maxLength: 512, description: 'id of your own client' })),
     client_secret: Type.Optional(
       Type.String({ minLength: 1, maxLength: 4096, description: 'omitted: a public client' }),
     ),
@@ -61,7 +61,12 @@ export const OAuth2Credentials = Type.Object(
       Type.String({ minLength: 1, maxLength: 2048, description: 'sent with each refresh; omitted: as first granted' }),
     ),
   },
-  { $id: 'OAuth2Credentials' },
+  {
+    $id: 'OAuth2Credentials',
+    description:
+      'how access tokens are obtained, in place of a password: exactly one of `access_token`, `refresh_token`, `grant` and ' +
+      '`token_source_url`',
+  },
 );
 export type OAuth2Credentials = Type.Static<typeof OAuth2Credentials>;
 
@@ -75,8 +80,9 @@ export type MicrosoftCloud = (typeof MICROSOFT_CLOUDS)[number];
 export const SECRET_PLACES = ['body', 'header'] as const;
 
 const appFields = {
-  name: Type.String({ minLength: 1, maxLength: 100 }),
-  client_id: Type.String({ minLength: 1, maxLength: 512 }),
+  provider: OneOf(OAUTH_PROVIDERS, { description: 'where it is registered; `custom`: see `issuer`' }),
+  name: Type.String({ minLength: 1, maxLength: 100, description: 'your name for it' }),
+  client_id: Type.String({ minLength: 1, maxLength: 512, description: 'id of the client at the provider' }),
   tenant: Type.String({
     minLength: 1,
     maxLength: 253,
@@ -102,9 +108,9 @@ const appFields = {
 
 export const OAuthApp = Type.Object(
   {
-    object: Type.Literal('OAuthApp'),
+    object: ObjectName('OAuthApp'),
     id: Type.String({ description: '`oap_…`' }),
-    provider: OneOf(OAUTH_PROVIDERS),
+    provider: appFields.provider,
     name: appFields.name,
     client_id: appFields.client_id,
     has_client_secret: Type.Boolean({ description: 'false: a public client, which has none' }),
@@ -113,7 +119,7 @@ export const OAuthApp = Type.Object(
     cloud: Nullable(appFields.cloud, 'null: another provider'),
     issuer: Nullable(appFields.issuer, 'null: unknown'),
     authorization_url: Nullable(Type.String({ description: 'where owners sign in; null: they cannot' })),
-    token_url: Type.String(),
+    token_url: Type.String({ description: 'where tokens are issued' }),
     scope: appFields.scope,
     client_auth: appFields.client_auth,
     hosts: appFields.hosts,
@@ -123,25 +129,25 @@ export const OAuthApp = Type.Object(
         '`failing`: the provider refuses the app itself; its accounts stay `running` and get no new tokens until that is corrected',
     }),
     status_detail: Type.String({ description: 'why it is failing; empty: it is not' }),
-    failing_since: Nullable(DateTime('null: it is not')),
-    created_at: DateTime(),
-    updated_at: DateTime(),
+    failing_since: Nullable(DateTime('when it began to fail; null: it is not failing')),
+    created_at: CreatedAt,
+    updated_at: UpdatedAt,
   },
-  { $id: 'OAuthApp' },
+  { $id: 'OAuthApp', description: 'a client that you registered at a provider' },
 );
 export type OAuthApp = Type.Static<typeof OAuthApp>;
 
 export const OAuthAppList = ListOf('OAuthApps', OAuthApp);
 export const OAuthAppDeleted = Type.Object(
-  { object: Type.Literal('OAuthAppDeleted'), id: Type.String(), success: Type.Literal(true) },
-  { $id: 'OAuthAppDeleted' },
+  { object: ObjectName('OAuthAppDeleted'), id: IdOf('oauthApp'), success: Success },
+  { $id: 'OAuthAppDeleted', description: 'the app was deleted' },
 );
 
 const appSecrets = {
   client_secret: Nullable(Type.String({ minLength: 1, maxLength: 4096 }), 'null: a public client, with PKCE alone'),
   service_account: Nullable(
     Type.Object({
-      client_email: Type.String({ minLength: 3, maxLength: 320 }),
+      client_email: Type.String({ minLength: 3, maxLength: 320, description: 'address of the service account' }),
       private_key: Type.String({ minLength: 1, maxLength: 16_384, description: 'PEM' }),
     }),
     'Google, `custom`: both fields as they are in the JSON key of the service account (JWT bearer, RFC 7523); null: none',
@@ -150,7 +156,7 @@ const appSecrets = {
 
 export const CreateOAuthApp = Type.Object(
   {
-    provider: OneOf(OAUTH_PROVIDERS),
+    provider: appFields.provider,
     name: appFields.name,
     client_id: appFields.client_id,
     client_secret: Type.Optional(appSecrets.client_secret),
@@ -162,7 +168,7 @@ export const CreateOAuthApp = Type.Object(
     client_auth: Type.Optional(appFields.client_auth),
     hosts: Type.Optional(appFields.hosts),
   },
-  { $id: 'CreateOAuthApp' },
+  { $id: 'CreateOAuthApp', description: 'an app to create' },
 );
 export type CreateOAuthApp = Type.Static<typeof CreateOAuthApp>;
 
@@ -176,7 +182,7 @@ export const UpdateOAuthApp = Type.Partial(
     client_auth: appFields.client_auth,
     hosts: appFields.hosts,
   }),
-  { $id: 'UpdateOAuthApp' },
+  { $id: 'UpdateOAuthApp', description: 'changes of an app; omitted fields do not change' },
 );
 export type UpdateOAuthApp = Type.Static<typeof UpdateOAuthApp>;
 
@@ -204,39 +210,43 @@ export const VerifyOAuthApp = Type.Object(
       Type.Boolean({ default: false, description: 'also requests a token without a user' }),
     ),
   },
-  { $id: 'VerifyOAuthApp' },
+  { $id: 'VerifyOAuthApp', description: 'what to verify besides the client' },
 );
 
 export const OAuthAppVerification = Type.Object(
   {
-    object: Type.Literal('OAuthAppVerification'),
+    object: ObjectName('OAuthAppVerification'),
     id: Type.String({ description: '`oap_…`' }),
     ok: Type.Boolean({ description: 'no check found anything wrong' }),
-    checks: Type.Array(Check),
+    checks: Type.Array(Check, { description: 'what was checked' }),
   },
-  { $id: 'OAuthAppVerification' },
+  { $id: 'OAuthAppVerification', description: 'what the checks of an app found' },
 );
 export type OAuthAppVerification = Type.Static<typeof OAuthAppVerification>;
 
-const Server = Type.Object({
-  host: Type.String({ minLength: 1, maxLength: 253 }),
-  port: Type.Integer({ minimum: 1, maximum: 65_535, description: 'TCP port' }),
-  encryption: Type.Optional(Type.String({ maxLength: 20, description: '`ssl`, `starttls` or `none`' })),
-});
+const Server = (description: string) =>
+  Type.Object(
+    {
+      host: Type.String({ minLength: 1, maxLength: 253, description: 'name or IP address of the server' }),
+      port: Type.Integer({ minimum: 1, maximum: 65_535, description: 'TCP port' }),
+      encryption: Type.Optional(Type.String({ maxLength: 20, description: '`ssl`, `starttls` or `none`' })),
+    },
+    { description },
+  );
 
 /** Body of POST /oauth/device. */
 export const CreateDeviceSignIn = Type.Object(
   {
     app_id: Type.String({ description: '`oap_…`: an app whose provider has a device authorization endpoint' }),
     user: Type.String({ minLength: 3, maxLength: 320, description: 'login address of the mailbox' }),
-    imap: Type.Optional(Server),
-    smtp: Type.Optional(Server),
+    imap: Type.Optional(Server('IMAP server; omitted: discovered from the address')),
+    smtp: Type.Optional(Server('SMTP server; omitted: discovered from the address')),
     account_id: Type.Optional(Type.String({ description: '`acc_…`: the account to reconnect' })),
     name: Type.Optional(Type.String({ minLength: 1, maxLength: 255, description: 'name of the account' })),
     state: Type.Optional(Type.String({ maxLength: 1000, description: 'returned in `account.add`' })),
     config: Type.Optional(AuthLinkConfig),
   },
-  { $id: 'CreateDeviceSignIn' },
+  { $id: 'CreateDeviceSignIn', description: 'a sign-in to begin' },
 );
 export type CreateDeviceSignIn = Type.Static<typeof CreateDeviceSignIn>;
 
@@ -245,7 +255,7 @@ export type DeviceSignInStatus = (typeof DEVICE_SIGN_IN_STATUSES)[number];
 
 export const DeviceSignIn = Type.Object(
   {
-    object: Type.Literal('DeviceSignIn'),
+    object: ObjectName('DeviceSignIn'),
     id: Type.String({ description: '`dvc_…`' }),
     app_id: Type.String({ description: '`oap_…`' }),
     status: OneOf(DEVICE_SIGN_IN_STATUSES, {
@@ -261,10 +271,10 @@ export const DeviceSignIn = Type.Object(
       'null: the provider has none',
     ),
     account_id: Nullable(Type.String({ description: '`acc_…` that was connected; null: none' })),
-    created_at: DateTime(),
+    created_at: CreatedAt,
     expires_at: DateTime('until then the owner can agree'),
   },
-  { $id: 'DeviceSignIn' },
+  { $id: 'DeviceSignIn', description: 'a sign-in by the owner on another device' },
 );
 export type DeviceSignIn = Type.Static<typeof DeviceSignIn>;
 

@@ -1,5 +1,5 @@
 import Type from 'typebox';
-import { DateTime, Nullable, OneOf } from './common.ts';
+import { DateTime, Nullable, ObjectName, OneOf } from './common.ts';
 
 export const OVERVIEW_PERIODS = ['hour', 'day'] as const;
 export type OverviewPeriod = (typeof OVERVIEW_PERIODS)[number];
@@ -18,7 +18,7 @@ export const OverviewBucket = Type.Object(
     skipped: Type.Integer({ description: 'deliveries to endpoints that were disabled or deleted' }),
     pending: Type.Integer({ description: 'deliveries that are queued or will be retried' }),
   },
-  { $id: 'OverviewBucket' },
+  { $id: 'OverviewBucket', description: 'emails and deliveries of one span of time' },
 );
 export type OverviewBucket = Type.Static<typeof OverviewBucket>;
 
@@ -34,10 +34,12 @@ export type ProblemKind = (typeof PROBLEM_KINDS)[number];
 /** A current problem. */
 export const Problem = Type.Object(
   {
-    kind: OneOf(PROBLEM_KINDS),
+    kind: OneOf(PROBLEM_KINDS, { description: 'what is wrong' }),
     id: Type.String({ description: '`acc_…` or `we_…`' }),
     name: Type.String({ description: 'name of the account; description of the endpoint, or its URL' }),
-    detail: Type.String(),
+    detail: Type.String({
+      description: '`status_detail` of the account, `disabled_reason` of the endpoint, or how many of its calls failed',
+    }),
     since: Nullable(DateTime('when the status began; null: not known')),
     server: Nullable(Type.String({ description: 'IMAP server of the account; null: an endpoint' })),
     server_accounts: Type.Integer({
@@ -45,7 +47,7 @@ export const Problem = Type.Object(
         'accounts at this server that cannot be reached or are not in sync, this one included; 0: an endpoint',
     }),
   },
-  { $id: 'Problem' },
+  { $id: 'Problem', description: 'a current problem' },
 );
 export type Problem = Type.Static<typeof Problem>;
 
@@ -113,40 +115,50 @@ export const Alerts = Type.Object(
           'the newest message; null: none in the last 30 days',
         ),
       }),
+      { description: 'the ways in which operators get messages' },
     ),
     backlog: Type.Integer({ description: '`ALERT_BACKLOG`; 0: no alert' }),
     open: Type.Integer({ description: 'problems that a message has reported and that are not over' }),
   },
-  { $id: 'Alerts' },
+  { $id: 'Alerts', description: 'how operators are alerted, and how many problems are open' },
 );
 export type Alerts = Type.Static<typeof Alerts>;
 
 export const Overview = Type.Object(
   {
-    object: Type.Literal('Overview'),
-    at: DateTime(),
-    accounts: Type.Object({
-      total: Type.Integer({ description: 'all accounts' }),
-      running: Type.Integer({ description: 'accounts with this status' }),
-      errored: Type.Integer({ description: 'accounts with this status' }),
-      disconnected: Type.Integer({ description: 'accounts with this status' }),
-      not_in_sync: Type.Integer({ description: 'accounts that are not in sync with their mailbox' }),
-      importing: Type.Integer({ description: 'accounts whose initial sync is in progress' }),
-    }),
-    endpoints: Type.Object({
-      total: Type.Integer({ description: 'all endpoints' }),
-      disabled: Type.Integer({ description: 'disabled endpoints' }),
-      failing: Type.Integer({ description: 'enabled endpoints whose last call failed' }),
-    }),
-    deliveries: Type.Object({
-      pending: Type.Integer({ description: 'pending deliveries, counted up to 100,000' }),
-      oldest_pending_at: Nullable(DateTime('null: none is pending')),
-    }),
+    object: ObjectName('Overview'),
+    at: DateTime('when it was read'),
+    accounts: Type.Object(
+      {
+        total: Type.Integer({ description: 'all accounts' }),
+        running: Type.Integer({ description: 'accounts with this status' }),
+        errored: Type.Integer({ description: 'accounts with this status' }),
+        disconnected: Type.Integer({ description: 'accounts with this status' }),
+        not_in_sync: Type.Integer({ description: 'accounts that are not in sync with their mailbox' }),
+        importing: Type.Integer({ description: 'accounts whose initial sync is in progress' }),
+      },
+      { description: 'counts of accounts' },
+    ),
+    endpoints: Type.Object(
+      {
+        total: Type.Integer({ description: 'all endpoints' }),
+        disabled: Type.Integer({ description: 'disabled endpoints' }),
+        failing: Type.Integer({ description: 'enabled endpoints whose last call failed' }),
+      },
+      { description: 'counts of endpoints' },
+    ),
+    deliveries: Type.Object(
+      {
+        pending: Type.Integer({ description: 'pending deliveries, counted up to 100,000' }),
+        oldest_pending_at: Nullable(DateTime('null: none is pending')),
+      },
+      { description: 'deliveries that wait' },
+    ),
     problems: Type.Array(Problem, { description: 'at most 20 of each kind' }),
     alerts: Alerts,
     bucket_seconds: Type.Integer({ description: 'length of a bucket' }),
     buckets: Type.Array(OverviewBucket, { description: 'oldest first; the last one is not complete yet' }),
   },
-  { $id: 'Overview' },
+  { $id: 'Overview', description: 'the state of the installation' },
 );
 export type Overview = Type.Static<typeof Overview>;

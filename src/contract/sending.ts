@@ -1,5 +1,5 @@
 import Type from 'typebox';
-import { Nullable } from './common.ts';
+import { IdOf, Nullable, ObjectName } from './common.ts';
 
 /** Fixed limits of an email to send: lengths in characters, and the number of headers. */
 export const SEND_BOUNDS = {
@@ -14,20 +14,27 @@ export const SEND_BOUNDS = {
   headerValue: 16 * 1024,
 } as const;
 
-const Address = (description?: string) =>
-  Type.String({ format: 'idn-email', maxLength: SEND_BOUNDS.address, ...(description ? { description } : {}) });
-const Name = Type.String({ maxLength: SEND_BOUNDS.name });
+const Address = (description: string) =>
+  Type.String({ format: 'idn-email', maxLength: SEND_BOUNDS.address, description });
+const Name = Type.String({ maxLength: SEND_BOUNDS.name, description: 'name beside the address' });
 
 /** A person to send to. */
-export const Recipient = Type.Object({ email: Address(), display_name: Type.Optional(Name) }, { $id: 'Recipient' });
+export const Recipient = Type.Object(
+  { email: Address('email address'), display_name: Type.Optional(Name) },
+  { $id: 'Recipient', description: 'a person to send to' },
+);
 export type Recipient = Type.Static<typeof Recipient>;
 
 /** Which opens and clicks to report, for one send. */
 export const TrackingOptions = Type.Object(
   {
-    opens: Type.Optional(Type.Boolean()),
-    links: Type.Optional(Type.Boolean()),
-    label: Type.Optional(Type.String({ maxLength: 255 })),
+    opens: Type.Optional(Type.Boolean({ description: 'reports opens, by a picture; needs `html`; default: false' })),
+    links: Type.Optional(
+      Type.Boolean({
+        description: 'reports clicks on http(s) links, except to unsubscribe; needs `html`; default: false',
+      }),
+    ),
+    label: Type.Optional(Type.String({ maxLength: 255, description: 'returned in the events of this email' })),
     custom_domain: Type.Optional(
       Type.String({
         maxLength: SEND_BOUNDS.domain,
@@ -35,7 +42,7 @@ export const TrackingOptions = Type.Object(
       }),
     ),
   },
-  { $id: 'TrackingOptions' },
+  { $id: 'TrackingOptions', description: 'which opens and clicks to report' },
 );
 export type TrackingOptions = Type.Static<typeof TrackingOptions>;
 
@@ -52,8 +59,8 @@ export const SendAttachment = Type.Object(
         description: 'the file of that email; `filename` and `content_type` are its own unless you give them',
       }),
     ),
-    filename: Type.Optional(Type.String({ maxLength: SEND_BOUNDS.fileName })),
-    content_type: Type.Optional(Type.String()),
+    filename: Type.Optional(Type.String({ maxLength: SEND_BOUNDS.fileName, description: 'name of the file' })),
+    content_type: Type.Optional(Type.String({ description: 'media type; omitted: by the ending of `filename`' })),
     cid: Type.Optional(
       Type.String({
         maxLength: SEND_BOUNDS.cid,
@@ -61,15 +68,15 @@ export const SendAttachment = Type.Object(
       }),
     ),
   },
-  { $id: 'SendAttachment' },
+  { $id: 'SendAttachment', description: 'a file to send' },
 );
 export type SendAttachment = Type.Static<typeof SendAttachment>;
 
 const RECIPIENTS = 'at most 500 across `to`, `cc` and `bcc` (`MAX_RECIPIENTS`)';
 
 const CustomHeader = Type.Object({
-  name: Type.String({ maxLength: SEND_BOUNDS.headerName }),
-  value: Type.String({ maxLength: SEND_BOUNDS.headerValue }),
+  name: Type.String({ maxLength: SEND_BOUNDS.headerName, description: 'one of the allowed names' }),
+  value: Type.String({ maxLength: SEND_BOUNDS.headerValue, description: 'its value, in one line' }),
 });
 
 /**
@@ -81,15 +88,20 @@ export const SendInput = Type.Object(
     to: Type.Optional(Type.Array(Recipient, { description: RECIPIENTS })),
     cc: Type.Optional(Type.Array(Recipient, { description: RECIPIENTS })),
     bcc: Type.Optional(Type.Array(Recipient, { description: RECIPIENTS })),
-    reply_to: Type.Optional(Type.Array(Recipient)),
+    reply_to: Type.Optional(
+      Type.Array(Recipient, { description: 'where replies go; a custom header `Reply-To` wins' }),
+    ),
     from: Type.Optional(
-      Type.Object({
-        display_name: Type.Optional(Name),
-        email: Type.Optional(Address('a send-as alias of the mailbox')),
-      }),
+      Type.Object(
+        {
+          display_name: Type.Optional(Name),
+          email: Type.Optional(Address('a send-as alias of the mailbox')),
+        },
+        { description: 'the sender; omitted: the address and name of the account' },
+      ),
     ),
     subject: Type.Optional(Type.String({ description: 'at most 998 characters (`MAX_SUBJECT_LENGTH`)' })),
-    html: Type.Optional(Type.String()),
+    html: Type.Optional(Type.String({ description: 'the body as HTML' })),
     plain_text: Type.Optional(Type.String({ description: 'derived from `html` when omitted' })),
     reply_to_message_id: Type.Optional(
       Type.String({
@@ -128,57 +140,61 @@ export const SendInput = Type.Object(
       }),
     ),
   },
-  { $id: 'SendInput' },
+  { $id: 'SendInput', description: 'an email to send, or to save as a draft' },
 );
 export type SendInput = Type.Static<typeof SendInput>;
+
+const Rejected = Type.Array(Type.String(), {
+  description: 'recipients that the mail server rejected; it accepted the others',
+});
 
 /** Response to a send. */
 export const EmailSent = Type.Object(
   {
-    object: Type.Literal('EmailSent'),
+    object: ObjectName('EmailSent'),
     id: Type.String({ description: '`email_…`; the copy in Sent has this id' }),
-    account_id: Type.String(),
-    message_id: Type.String(),
+    account_id: IdOf('account'),
+    message_id: Type.String({ description: 'Message-ID with its angle brackets' }),
     tracking_id: Nullable(Type.String({ description: '`trk_…`; null: not tracked' })),
-    rejected: Type.Optional(
-      Type.Array(Type.String(), { description: 'recipients that the mail server rejected; it accepted the others' }),
-    ),
+    rejected: Type.Optional(Rejected),
   },
-  { $id: 'EmailSent' },
+  { $id: 'EmailSent', description: 'the email was sent' },
 );
 export type EmailSent = Type.Static<typeof EmailSent>;
 
 /** Response to saving a draft. */
 export const DraftResult = Type.Object(
   {
-    object: Type.Union([Type.Literal('DraftCreated'), Type.Literal('DraftUpdated')]),
+    object: Type.Union([Type.Literal('DraftCreated'), Type.Literal('DraftUpdated')], {
+      description: 'whether it is a new draft or replaces one',
+    }),
     id: Type.String({ description: '`drf_…`' }),
-    account_id: Type.String(),
+    account_id: IdOf('account'),
     draft_id: Type.String({ description: 'the same as `id`' }),
     previous_draft_id: Type.Optional(
       Type.String({ description: 'after an update: the previous id, which no longer works' }),
     ),
-    message_id: Type.String(),
+    message_id: Type.String({ description: 'Message-ID with its angle brackets' }),
     tracking_id: Nullable(Type.String({ description: '`trk_…`; null: not tracked' })),
   },
-  { $id: 'DraftResult' },
+  { $id: 'DraftResult', description: 'the draft was saved' },
 );
 export type DraftResult = Type.Static<typeof DraftResult>;
 
 /** Response to sending a draft; `rejected` has the meaning that EmailSent describes. */
 export const DraftSent = Type.Object(
   {
-    object: Type.Literal('DraftSent'),
-    draft_id: Type.String(),
-    rejected: Type.Optional(Type.Array(Type.String())),
+    object: ObjectName('DraftSent'),
+    draft_id: IdOf('draft'),
+    rejected: Type.Optional(Rejected),
   },
-  { $id: 'DraftSent' },
+  { $id: 'DraftSent', description: 'the draft was sent' },
 );
 export type DraftSent = Type.Static<typeof DraftSent>;
 
 /** Response to trashing an email. */
 export const EmailDeleted = Type.Object(
-  { object: Type.Literal('EmailDeleted'), id: Type.String({ description: '`email_…`' }) },
-  { $id: 'EmailDeleted' },
+  { object: ObjectName('EmailDeleted'), id: Type.String({ description: '`email_…`' }) },
+  { $id: 'EmailDeleted', description: 'the email is in Trash' },
 );
 export type EmailDeleted = Type.Static<typeof EmailDeleted>;

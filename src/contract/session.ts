@@ -1,15 +1,15 @@
 import Type from 'typebox';
 import { KeyAccounts, KeyPermissions } from './api-key.ts';
-import { DateTime, Nullable } from './common.ts';
+import { DateTime, Nullable, ObjectName } from './common.ts';
 
 /** Who a call comes from: an API key or a person, and their session. */
 export const Session = Type.Object(
   {
-    object: Type.Literal('Session'),
+    object: ObjectName('Session'),
     api_key_id: Nullable(
       Type.String({ description: '`pk_…` of the key; revoking it ends the session; null: a person is signed in' }),
     ),
-    api_key_name: Nullable(Type.String(), 'null: a person is signed in'),
+    api_key_name: Nullable(Type.String(), 'name of the key; null: a person is signed in'),
     person: Nullable(
       Type.Object({
         id: Type.String({ description: '`per_…`' }),
@@ -21,6 +21,6 @@ export const Session = Type.Object(
     accounts: KeyAccounts,
     expires_at: Nullable(DateTime('null: the call used a key, not a session')),
   },
-  { $id: 'Session' },
+  { $id: 'Session', description: 'who a call comes from, and what they may do' },
 );
 export type Session = Type.Static<typeof Session>;

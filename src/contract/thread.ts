@@ -1,13 +1,13 @@
 import Type from 'typebox';
-import { CursorListOf, DateTime } from './common.ts';
+import { CursorListOf, DateTime, IdOf, ObjectName } from './common.ts';
 import { Attendee } from './email.ts';
 
 /** A conversation in the list of threads; drafts do not count. */
 export const ThreadSummary = Type.Object(
   {
-    object: Type.Literal('ThreadSummary'),
+    object: ObjectName('ThreadSummary'),
     id: Type.String({ description: '`thr_…`' }),
-    account_id: Type.String(),
+    account_id: IdOf('account'),
     subject: Type.String({ description: 'of the last email' }),
     snippet: Type.String({ description: 'of the last email' }),
     last_date: DateTime('of the last email'),
@@ -21,7 +21,7 @@ export const ThreadSummary = Type.Object(
     has_attachments: Type.Boolean({ description: 'one of the emails has attachments' }),
     folders: Type.Array(Type.String({ description: '`fld_…`' }), { description: 'of the last 20 emails' }),
   },
-  { $id: 'ThreadSummary' },
+  { $id: 'ThreadSummary', description: 'a conversation, as a list shows it' },
 );
 export type ThreadSummary = Type.Static<typeof ThreadSummary>;
 

@@ -6,7 +6,7 @@ const HIT = {
   label: Nullable(Type.String({ description: '`tracking_options.label` of the send; null: none was given' })),
   message_id: Type.String({ description: 'Message-ID with its angle brackets' }),
   email_id: Type.String({ description: '`email_…` of the sent email' }),
-  date: DateTime(),
+  date: DateTime('when the picture was loaded or the link followed'),
   ip: Type.String({
     description: "IP address of the reader, or of the proxy through which the reader's provider loads images",
   }),

@@ -1,5 +1,5 @@
 import Type from 'typebox';
-import { DateTime, ListOf, Nullable, OneOf } from './common.ts';
+import { CreatedAt, DateTime, IdOf, ListOf, Nullable, ObjectName, OneOf, Success, UpdatedAt } from './common.ts';
 import { Header } from './email.ts';
 import { EventType } from './events.ts';
 
@@ -10,13 +10,18 @@ export type BreakerState = (typeof BREAKER_STATES)[number];
 /** An endpoint is disabled after failing for this long, ms. */
 export const DISABLED_AFTER_MS = 5 * 24 * 60 * 60 * 1000;
 
+const CALLED = '`http` or `https` URL that receives a POST for each event';
+const ENABLED = 'false: it gets no calls, and its deliveries are `skipped`';
+const TRIGGERS = 'types of the events that it receives';
+const OF_ACCOUNTS = '`acc_…` of the accounts whose events it receives; empty: all';
+
 export const WebhookEndpoint = Type.Object(
   {
-    object: Type.Literal('WebhookEndpoint'),
-    id: Type.String(),
-    url: Type.String(),
-    description: Nullable(Type.String({ description: 'null: none' })),
-    enabled: Type.Boolean(),
+    object: ObjectName('WebhookEndpoint'),
+    id: IdOf('endpoint'),
+    url: Type.String({ description: CALLED }),
+    description: Nullable(Type.String({ description: 'your note; null: none' })),
+    enabled: Type.Boolean({ description: ENABLED }),
     disabled_reason: Nullable(
       Type.String({
         description:
@@ -30,7 +35,7 @@ export const WebhookEndpoint = Type.Object(
     ),
     breaker: Type.Object(
       {
-        state: OneOf(BREAKER_STATES),
+        state: OneOf(BREAKER_STATES, { description: '`closed`: calls are made' }),
         until: Nullable(DateTime('when the next call is made; null: not `open`')),
       },
       {
@@ -38,26 +43,29 @@ export const WebhookEndpoint = Type.Object(
           '`open`: calls failed, and events wait until `until`; `half_open`: a single call tests whether the endpoint has recovered',
       },
     ),
-    trigger_events: Type.Array(Type.String()),
-    account_ids: Type.Array(Type.String(), { description: 'empty: all accounts' }),
+    trigger_events: Type.Array(Type.String(), { description: TRIGGERS }),
+    account_ids: Type.Array(Type.String(), { description: OF_ACCOUNTS }),
     headers: Type.Array(Header, { description: 'keys with the permission `read` see empty values' }),
     secret: Type.String({
       description: '`whsec_` and base64 of 32 random bytes; empty for keys with the permission `read`',
     }),
-    created_at: DateTime(),
-    updated_at: DateTime(),
+    created_at: CreatedAt,
+    updated_at: UpdatedAt,
   },
-  { $id: 'WebhookEndpoint' },
+  { $id: 'WebhookEndpoint', description: 'a URL of yours that receives events' },
 );
 export type WebhookEndpoint = Type.Static<typeof WebhookEndpoint>;
 
 const endpointFields = {
-  url: Type.String({ minLength: 1, maxLength: 2048 }),
-  description: Nullable(Type.String({ maxLength: 255, description: 'null: none' })),
-  enabled: Type.Boolean(),
-  trigger_events: Type.Array(EventType, { minItems: 1 }),
-  account_ids: Type.Array(Type.String()),
-  headers: Type.Array(Header, { maxItems: 20 }),
+  url: Type.String({ minLength: 1, maxLength: 2048, description: CALLED }),
+  description: Nullable(Type.String({ maxLength: 255, description: 'your note; null: none' })),
+  enabled: Type.Boolean({ description: ENABLED }),
+  trigger_events: Type.Array(EventType, { minItems: 1, description: TRIGGERS }),
+  account_ids: Type.Array(Type.String(), { description: OF_ACCOUNTS }),
+  headers: Type.Array(Header, {
+    maxItems: 20,
+    description: 'headers of its calls, such as one that authenticates them',
+  }),
 };
 
 export const CreateWebhookEndpoint = Type.Object(
@@ -69,17 +77,20 @@ export const CreateWebhookEndpoint = Type.Object(
     account_ids: Type.Optional(endpointFields.account_ids),
     headers: Type.Optional(endpointFields.headers),
   },
-  { $id: 'CreateWebhookEndpoint' },
+  { $id: 'CreateWebhookEndpoint', description: 'an endpoint to create' },
 );
 export type CreateWebhookEndpoint = Type.Static<typeof CreateWebhookEndpoint>;
 
-export const UpdateWebhookEndpoint = Type.Partial(Type.Object(endpointFields), { $id: 'UpdateWebhookEndpoint' });
+export const UpdateWebhookEndpoint = Type.Partial(Type.Object(endpointFields), {
+  $id: 'UpdateWebhookEndpoint',
+  description: 'changes of an endpoint; omitted fields do not change',
+});
 export type UpdateWebhookEndpoint = Type.Static<typeof UpdateWebhookEndpoint>;
 
 export const WebhookEndpointList = ListOf('WebhookEndpoints', WebhookEndpoint);
 export const WebhookEndpointDeleted = Type.Object(
-  { object: Type.Literal('WebhookEndpointDeleted'), id: Type.String(), success: Type.Literal(true) },
-  { $id: 'WebhookEndpointDeleted' },
+  { object: ObjectName('WebhookEndpointDeleted'), id: IdOf('endpoint'), success: Success },
+  { $id: 'WebhookEndpointDeleted', description: 'the endpoint was deleted' },
 );
 
 export const TestWebhookEndpoint = Type.Object(
@@ -91,7 +102,7 @@ export const TestWebhookEndpoint = Type.Object(
       }),
     ),
   },
-  { $id: 'TestWebhookEndpoint' },
+  { $id: 'TestWebhookEndpoint', description: 'a test event to send' },
 );
 export type TestWebhookEndpoint = Type.Static<typeof TestWebhookEndpoint>;
 
@@ -143,7 +154,7 @@ export const WaitingFor = Type.Object(
     until: Nullable(DateTime('earliest time of the next attempt, in the future; null: not known')),
     behind: Nullable(Type.String({ description: '`whc_…`: the earlier delivery that goes first; null: none' })),
   },
-  { $id: 'WaitingFor' },
+  { $id: 'WaitingFor', description: 'what a pending delivery waits for' },
 );
 export type WaitingFor = Type.Static<typeof WaitingFor>;
 
@@ -154,18 +165,18 @@ export const DeliveredEmail = Type.Object(
     subject: Nullable(Type.String({ description: 'null: it is no longer stored' })),
     from: Nullable(Type.String({ description: 'name of the sender, or the address; null: it is no longer stored' })),
   },
-  { $id: 'DeliveredEmail' },
+  { $id: 'DeliveredEmail', description: 'the email of a delivery, as far as a list shows it' },
 );
 export type DeliveredEmail = Type.Static<typeof DeliveredEmail>;
 
 const conversationFields = {
-  object: Type.Literal('WebhookConversation'),
+  object: ObjectName('WebhookConversation'),
   id: Type.String({ description: '`whc_…`' }),
-  endpoint_id: Type.String(),
-  event_id: Type.String(),
-  event_type: Type.String(),
-  account_id: Type.String(),
-  account_name: Nullable(Type.String({ description: 'null: the account was removed' })),
+  endpoint_id: IdOf('endpoint'),
+  event_id: IdOf('event'),
+  event_type: Type.String({ description: 'an EventType' }),
+  account_id: IdOf('account'),
+  account_name: Nullable(Type.String({ description: 'name of the account; null: it was removed' })),
   email: Nullable(DeliveredEmail, 'the email that its event is about; null: it is about no email, or is a test event'),
   endpoint_url: Type.String({ description: 'empty for API keys that are limited to some accounts' }),
   endpoint_name: Nullable(
@@ -173,16 +184,22 @@ const conversationFields = {
       description: 'description of the endpoint; null: none, or the API key is limited to some accounts',
     }),
   ),
-  status: OneOf(DELIVERY_STATUSES),
+  status: OneOf(DELIVERY_STATUSES, {
+    description:
+      '`pending`: queued, or a retry follows; `delivered`: the endpoint accepted it; `failed`: no retry is left; `skipped`: the ' +
+      'endpoint was disabled or deleted',
+  }),
   first_attempt: Type.Boolean({ description: 'true until the second attempt' }),
   attempts_count: Type.Integer({ description: 'attempts made so far' }),
   http_status: Nullable(Type.Integer({ description: 'of the last attempt; null: no response' })),
   response_body: Nullable(Type.String({ description: 'of the last attempt, at most 16 KiB; null: no response' })),
   error: Nullable(Type.String({ description: 'of the last attempt; null: it succeeded' })),
   ...errorKind,
-  created_at: DateTime(),
-  last_attempt_at: Nullable(DateTime('null: not attempted yet')),
-  next_attempt_at: Nullable(DateTime('in the future; null: none has a time, see `waiting_for`')),
+  created_at: CreatedAt,
+  last_attempt_at: Nullable(DateTime('when the last attempt was made; null: not attempted yet')),
+  next_attempt_at: Nullable(
+    DateTime('when it is attempted next, in the future; null: none has a time, see `waiting_for`'),
+  ),
   waiting_for: Nullable(WaitingFor, 'null: it is not pending'),
   test: Type.Boolean({ description: 'true: a test event' }),
 };
@@ -190,19 +207,22 @@ const conversationFields = {
 export const DeliveryAttempt = Type.Object(
   {
     number: Type.Integer({ description: 'counts from 1' }),
-    at: DateTime(),
-    http_status: Nullable(Type.Integer({ description: 'null: no response' })),
+    at: DateTime('when it was made'),
+    http_status: Nullable(Type.Integer({ description: 'of the response; null: no response' })),
     response_body: Nullable(Type.String({ description: 'at most 16 KiB; null: no response' })),
-    error: Nullable(Type.String({ description: 'null: the attempt succeeded' })),
+    error: Nullable(Type.String({ description: 'why it failed, for people; null: the attempt succeeded' })),
     ...errorKind,
     duration_ms: Type.Integer({ description: 'milliseconds' }),
   },
-  { $id: 'DeliveryAttempt' },
+  { $id: 'DeliveryAttempt', description: 'one call to an endpoint' },
 );
 export type DeliveryAttempt = Type.Static<typeof DeliveryAttempt>;
 
 /** One record of the delivery log: one event for one endpoint. */
-export const WebhookConversation = Type.Object(conversationFields, { $id: 'WebhookConversation' });
+export const WebhookConversation = Type.Object(conversationFields, {
+  $id: 'WebhookConversation',
+  description: 'a delivery: one event for one endpoint',
+});
 export type WebhookConversation = Type.Static<typeof WebhookConversation>;
 
 export const WebhookConversationDetail = Type.Object(
@@ -210,9 +230,9 @@ export const WebhookConversationDetail = Type.Object(
     ...conversationFields,
     payload: Type.Unsafe<Record<string, unknown>>({ type: 'object', description: 'the request body' }),
     workflow_id: Nullable(Type.String({ description: 'the workflow in the Temporal UI; null: none was started' })),
-    attempts: Type.Array(DeliveryAttempt),
+    attempts: Type.Array(DeliveryAttempt, { description: 'its attempts, the first one first' }),
   },
-  { $id: 'WebhookConversationDetail' },
+  { $id: 'WebhookConversationDetail', description: 'a delivery with its request and its attempts' },
 );
 export type WebhookConversationDetail = Type.Static<typeof WebhookConversationDetail>;
 

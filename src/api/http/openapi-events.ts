@@ -1,4 +1,5 @@
 import Type, { type TSchema } from 'typebox';
+import { Described } from '../../contract/common.ts';
 import { EVENT_DATA, EVENT_TYPES, EventEnvelope, type EventType } from '../../contract/events.ts';
 import { sampleData, SAMPLE_ACCOUNT_ID } from '../../contract/sample-events.ts';
 
@@ -8,9 +9,17 @@ const nameOf = (type: EventType) =>
 
 /** A schema for each type of event. */
 export const EVENT_SCHEMAS: readonly (TSchema & { $id: string })[] = EVENT_TYPES.map((type) =>
-  Object.assign(Type.Object({ ...EventEnvelope.properties, type: Type.Literal(type), data: EVENT_DATA[type] }), {
-    $id: nameOf(type),
-  }),
+  Object.assign(
+    Type.Object({
+      ...EventEnvelope.properties,
+      type: Type.Literal(type, { description: 'type of the event' }),
+      data: Described(EVENT_DATA[type], 'what happened'),
+    }),
+    {
+      $id: nameOf(type),
+      description: `the event \`${type}\``,
+    },
+  ),
 );
 
 const SIGNATURES = {

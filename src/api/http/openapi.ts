@@ -34,7 +34,7 @@ const MODULES = [
   ...[errors, authLink, oauth, session, overview, installation, imports, lookup],
 ];
 
-type NamedSchema = TSchema & { $id: string };
+type NamedSchema = TSchema & { $id: string; description?: string };
 
 /** The schemas of the contract that have a name (`$id`); the document references them where others use them. */
 export const NAMED: readonly NamedSchema[] = MODULES.flatMap((module) =>
@@ -135,10 +135,18 @@ function withOptionalDefaults(schema: ObjectSchema): ObjectSchema {
   return { ...withReferences(schema), required: needed };
 }
 
+const NAMED_BY_ID = new Map(NAMED.map((schema) => [schema.$id, schema]));
+
+/** A reference to a named schema. Siblings of a `$ref` are lost: a separate description is put around it. */
+function referenceTo({ $id, description }: NamedSchema): object {
+  const reference = { $ref: `${$id}#` };
+  return description === NAMED_BY_ID.get($id)?.description ? reference : { allOf: [reference], description };
+}
+
 /** Copies a value and replaces every named schema in it by a reference; `root` exempts the value itself. */
 function withReferences<T>(value: T, { root = false } = {}): T {
   if (Array.isArray(value)) return value.map((item: unknown) => withReferences(item)) as T;
   if (typeof value !== 'object' || value === null) return value;
-  if (!root && '$id' in value) return { $ref: `${String(value.$id)}#` } as T;
+  if (!root && isNamed(value)) return referenceTo(value) as T;
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, withReferences<unknown>(item)])) as T;
 }

@@ -1,6 +1,6 @@
 import Type from 'typebox';
-import { DateTime, Limit, Offset, OneOf } from '../../contract/common.ts';
-import { EVENT_TYPES } from '../../contract/events.ts';
+import { DateTime, Described, Limit, Offset, OneOf } from '../../contract/common.ts';
+import { EventType } from '../../contract/events.ts';
 import {
   ATTEMPT_OUTCOMES,
   DELIVERY_STATUSES,
@@ -23,7 +23,7 @@ const Params = Type.Object({ id: Id('delivery') });
 const ConversationQuery = Type.Object({
   endpoint_id: Type.Optional(Type.String({ description: '`we_…`' })),
   event_id: Type.Optional(Type.String({ description: '`evt_…`' })),
-  event_type: Type.Optional(OneOf(EVENT_TYPES, { description: 'deliveries of events of this type' })),
+  event_type: Type.Optional(Described(EventType, 'deliveries of events of this type')),
   account_id: Type.Optional(Type.String({ description: '`acc_…`' })),
   email_id: Type.Optional(Type.String({ description: '`email_…`: deliveries of events about this email' })),
   status: Type.Optional(OneOf(DELIVERY_STATUSES, { description: 'deliveries with this status' })),

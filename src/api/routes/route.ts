@@ -3,7 +3,7 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyBaseLogger, FastifyInstance, FastifyReply, RawServerDefault } from 'fastify';
 import Type from 'typebox';
 import { ApiError, type ErrorCode } from '../../contract/errors.ts';
-import { type IdKind, idPattern } from '../../contract/ids.ts';
+import { type IdKind, idPattern, idText } from '../../contract/ids.ts';
 import { getAccountState } from '../../db/queries/accounts.ts';
 import type { Queryable } from '../../db/driver/client.ts';
 import type { JsonOf, JsonPieces } from '../../db/driver/json-text.ts';
@@ -29,7 +29,7 @@ export interface RouteDeps extends ApiDeps {
 export type Routes = (app: Api, deps: RouteDeps) => void;
 
 /** Schema of an id in a path; other values return 404. */
-export const Id = (kind: IdKind) => Type.String({ pattern: idPattern(kind).source });
+export const Id = (kind: IdKind) => Type.String({ pattern: idPattern(kind).source, description: idText(kind) });
 
 export const AccountParams = Type.Object({ account_id: Id('account') });
 

@@ -1,5 +1,5 @@
 import Type from 'typebox';
-import { DateTime, ListOf, Nullable, OneOf } from '../common.ts';
+import { CreatedAt, DateTime, IdOf, ListOf, Nullable, ObjectName, OneOf } from '../common.ts';
 import { FOLDER_ROLES } from '../folder.ts';
 
 export const IMPORT_STATUSES = ['queued', 'running', 'waiting', 'paused', 'completed', 'failed', 'cancelled'] as const;
@@ -8,6 +8,10 @@ export type ImportStatus = (typeof IMPORT_STATUSES)[number];
 const FOLDER_DESCRIPTION = `\`fld_…\` ids and roles (${FOLDER_ROLES.join(', ')})`;
 const SINCE = 'messages that arrived in the mailbox (INTERNALDATE) at or after this time';
 const UNTIL = 'messages that arrived in the mailbox (INTERNALDATE) before this time';
+
+const Order = OneOf(['newest_first'], {
+  description: 'INBOX first, then folder by folder, the newest message of each first',
+});
 
 /** Which mail to import; without fields, all that the mailbox holds. */
 export const CreateImport = Type.Object(
@@ -21,11 +25,9 @@ export const CreateImport = Type.Object(
         description: `${FOLDER_DESCRIPTION}; without it, all folders`,
       }),
     ),
-    order: Type.Optional(
-      OneOf(['newest_first'], { description: 'INBOX first, then folder by folder, the newest message of each first' }),
-    ),
+    order: Type.Optional(Order),
   },
-  { $id: 'CreateImport' },
+  { $id: 'CreateImport', description: 'which mail to import; without fields, all that the mailbox holds' },
 );
 export type CreateImport = Type.Static<typeof CreateImport>;
 
@@ -38,27 +40,30 @@ export const ImportProgress = Type.Object(
     messages_done: Type.Integer({ description: 'messages that were read' }),
     messages_left: Type.Integer({ description: 'messages that are left to read' }),
   },
-  { $id: 'ImportProgress' },
+  {
+    $id: 'ImportProgress',
+    description: 'how far an import is; messages that were stored before it began do not count',
+  },
 );
 export type ImportProgress = Type.Static<typeof ImportProgress>;
 
 /** A run that imports mail from before the connect. */
 export const Import = Type.Object(
   {
-    object: Type.Literal('Import'),
+    object: ObjectName('Import'),
     id: Type.String({ description: '`imp_…`' }),
-    account_id: Type.String(),
+    account_id: IdOf('account'),
     status: OneOf(IMPORT_STATUSES, {
       description:
         '`queued`: another import of the account comes first; `waiting`: for the next attempt, `reason` says why; ' +
         '`completed`, `failed` and `cancelled` are final, except that a failed one can be continued',
     }),
     reason: Nullable(Type.String(), 'why it is queued, waits or failed; null: no reason'),
-    next_attempt_at: Nullable(DateTime('null: none is due')),
+    next_attempt_at: Nullable(DateTime('when it is retried; null: no retry is due')),
     since: Nullable(DateTime(SINCE), 'null: no limit'),
     until: Nullable(DateTime(UNTIL), 'null: no limit'),
     folders: Nullable(Type.Array(Type.String(), { description: FOLDER_DESCRIPTION }), 'null: all folders'),
-    order: OneOf(['newest_first']),
+    order: Order,
     progress: ImportProgress,
     imported: Type.Integer({ description: 'emails that were new to the store' }),
     messages_per_second: Nullable(
@@ -68,11 +73,11 @@ export const Import = Type.Object(
     workflow_id: Type.Optional(
       Type.String({ description: 'the workflow in the Temporal UI; events do not have this field' }),
     ),
-    created_at: DateTime(),
-    started_at: Nullable(DateTime('null: not started')),
+    created_at: CreatedAt,
+    started_at: Nullable(DateTime('when it was first started; null: not started')),
     completed_at: Nullable(DateTime('when it completed, failed or was cancelled; null: not yet')),
   },
-  { $id: 'Import' },
+  { $id: 'Import', description: 'a run that imports mail from before the connect' },
 );
 export type Import = Type.Static<typeof Import>;
 

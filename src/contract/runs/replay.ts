@@ -1,5 +1,5 @@
 import Type from 'typebox';
-import { DateTime, ListOf, Nullable, OneOf } from '../common.ts';
+import { CreatedAt, DateTime, IdOf, ListOf, Nullable, ObjectName, OneOf } from '../common.ts';
 import { EventType } from '../events.ts';
 import { ATTEMPT_OUTCOMES } from '../webhook.ts';
 
@@ -15,53 +15,61 @@ export const ReplayFilter = Type.Object(
   {
     since: Type.Optional(DateTime('recorded at or after this time')),
     until: Type.Optional(DateTime('recorded before this time')),
-    status: Type.Optional(OneOf(REPLAYED_STATUSES)),
+    status: Type.Optional(OneOf(REPLAYED_STATUSES, { description: 'deliveries with this status' })),
     last_outcome: Type.Optional(
       OneOf(ATTEMPT_OUTCOMES, { description: 'deliveries whose last attempt ended like this' }),
     ),
-    trigger_events: Type.Optional(Type.Array(EventType, { minItems: 1 })),
-    account_ids: Type.Optional(Type.Array(Type.String(), { minItems: 1, maxItems: 1000 })),
+    trigger_events: Type.Optional(
+      Type.Array(EventType, { minItems: 1, description: 'deliveries of events of these types' }),
+    ),
+    account_ids: Type.Optional(
+      Type.Array(Type.String(), {
+        minItems: 1,
+        maxItems: 1000,
+        description: '`acc_…`: deliveries of events of these accounts',
+      }),
+    ),
     email_id: Type.Optional(Type.String({ description: '`email_…`: deliveries about this email' })),
     event_id: Type.Optional(Type.String({ description: '`evt_…`: the delivery of this event' })),
   },
-  { $id: 'ReplayFilter' },
+  { $id: 'ReplayFilter', description: 'which deliveries to replay; fields combine with AND' },
 );
 export type ReplayFilter = Type.Static<typeof ReplayFilter>;
 
 export const CreateReplay = Type.Object(
   { endpoint_id: Type.String({ description: '`we_…`' }), ...ReplayFilter.properties },
-  { $id: 'CreateReplay' },
+  { $id: 'CreateReplay', description: 'a replay to create; without filters it repeats all deliveries of the endpoint' },
 );
 export type CreateReplay = Type.Static<typeof CreateReplay>;
 
 /** What a replay would repeat. */
 export const ReplayCount = Type.Object(
   {
-    object: Type.Literal('ReplayCount'),
+    object: ObjectName('ReplayCount'),
     total: Type.Integer({ description: 'deliveries that match now' }),
   },
-  { $id: 'ReplayCount' },
+  { $id: 'ReplayCount', description: 'what a replay would repeat' },
 );
 export type ReplayCount = Type.Static<typeof ReplayCount>;
 
 /** A job that replays deliveries of one endpoint. */
 export const Replay = Type.Object(
   {
-    object: Type.Literal('Replay'),
+    object: ObjectName('Replay'),
     id: Type.String({ description: '`rpl_…`' }),
-    endpoint_id: Type.String(),
+    endpoint_id: IdOf('endpoint'),
     filter: ReplayFilter,
-    status: OneOf(REPLAY_STATUSES),
+    status: OneOf(REPLAY_STATUSES, { description: '`completed` and `cancelled` are final' }),
     total: Type.Integer({ description: 'deliveries that matched when it was created' }),
     pending: Type.Integer({ description: 'deliveries that are queued or will be retried' }),
     delivered: Type.Integer({ description: 'deliveries that succeeded' }),
     failed: Type.Integer({ description: 'deliveries without a retry left' }),
     skipped: Type.Integer({ description: 'deliveries skipped because the endpoint was disabled or deleted' }),
     workflow_id: Type.String({ description: 'the workflow in the Temporal UI' }),
-    created_at: DateTime(),
+    created_at: CreatedAt,
     completed_at: Nullable(DateTime('when it completed or was cancelled; null: running')),
   },
-  { $id: 'Replay' },
+  { $id: 'Replay', description: 'a job that replays deliveries of one endpoint' },
 );
 export type Replay = Type.Static<typeof Replay>;
 

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { ERRORS } from '../../../src/contract/errors.ts';
+import { EVENT_TYPES } from '../../../src/contract/events.ts';
 import { type Documentation, operationsOf, textsOf, undescribed } from '../../helpers/assert/openapi.ts';
 import { type ApiUnderTest, apiUnderTest } from '../../helpers/product/api-under-test.ts';
 
@@ -34,18 +35,23 @@ describe('the texts of the OpenAPI document', () => {
     expect(poor.map(({ operationId, description }) => [operationId, description])).toEqual([]);
   });
 
-  it('describe every query parameter', () => {
-    const poor = operationsOf(document).flatMap(({ operationId, parameters = [] }) =>
-      parameters
-        .filter((one) => one.in === 'query' && !(one.description ?? one.schema?.description))
-        .map(({ name }) => `${operationId} ${name}`),
+  it('describe every parameter', () => {
+    const operations = [...operationsOf(document), ...operationsOf({ paths: document.webhooks })];
+    const poor = operations.flatMap(({ operationId, parameters = [] }) =>
+      parameters.filter(({ description }) => !description).map(({ name }) => `${operationId} ${name}`),
     );
     expect(poor).toEqual([]);
   });
 
-  it('describe every property that is an integer or can be null', () => {
-    const { schemas } = document.components;
-    expect(Object.entries(schemas).flatMap(([name, schema]) => undescribed(schema, name))).toEqual([]);
+  it('describe every property and every named schema', () => {
+    expect(undescribed(document)).toEqual([]);
+    const poor = Object.entries(document.components.schemas).filter(([, { description }]) => !description);
+    expect(poor.map(([name]) => name)).toEqual([]);
+  });
+
+  it('name the type of an event in one component', () => {
+    const lists = JSON.stringify(document).split(JSON.stringify({ enum: EVENT_TYPES }).slice(1, -1));
+    expect(lists).toHaveLength(2);
   });
 
   it('use none of the banned phrases', () => {
@@ -63,8 +69,22 @@ describe('the texts of the OpenAPI document', () => {
     expect([isSummary('How everything is doing'), isSummary('Get a draft.')]).toEqual([false, false]);
     expect([isProse('Not whole'), isProse(undefined), isProse('One. two.')]).toEqual([false, false, false]);
     expect(BANNED.test('It is not stored any more.')).toBe(true);
-    const count = { type: 'integer' };
-    expect(undescribed({ properties: { count, at: { anyOf: [{ type: 'null' }] } } }, 'A')).toEqual(['A.count', 'A.at']);
+    const schemas = {
+      A: {
+        properties: {
+          count: { type: 'integer' },
+          at: { anyOf: [{ type: 'null' }] },
+          b: { $ref: '#/components/schemas/B' },
+        },
+      },
+      B: { properties: { c: { type: 'object', description: 'c', properties: { d: {} } } } },
+    };
+    expect(undescribed({ components: { schemas }, paths: {}, webhooks: {} })).toEqual([
+      '/A.count',
+      '/A.at',
+      '/A.b',
+      '/B.c.d',
+    ]);
   });
 });
 

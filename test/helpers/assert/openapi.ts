@@ -1,7 +1,7 @@
 /** A property or parameter schema, as far as its texts are concerned. */
 interface Schema {
+  $ref?: string;
   type?: string;
-  enum?: unknown[];
   description?: string;
   properties?: Record<string, Schema>;
   anyOf?: Schema[];
@@ -11,13 +11,14 @@ interface Operation {
   operationId: string;
   summary?: string;
   description?: string;
-  parameters?: { in: string; name: string; description?: string; schema?: Schema }[];
+  parameters?: { name: string; description?: string }[];
 }
 
 /** The parts of an OpenAPI document that have texts. */
 export interface Documentation {
   paths: Record<string, Record<string, Operation>>;
   components: { schemas: Record<string, Schema> };
+  webhooks: Record<string, Record<string, Operation>>;
 }
 
 const TEXTS = new Set(['summary', 'description', 'title']);
@@ -47,23 +48,31 @@ function responses(value: unknown): unknown {
 }
 
 /** Every operation of a document. */
-export const operationsOf = ({ paths }: Documentation): Operation[] => Object.values(paths).flatMap(Object.values);
+export const operationsOf = ({ paths }: Pick<Documentation, 'paths'>): Operation[] =>
+  Object.values(paths).flatMap(Object.values);
 
-/** The names of properties that lack a required description: integers, and values that can be null. */
-export function undescribed(schema: Schema, name: string): string[] {
-  if (Array.isArray(schema)) return schema.flatMap((item: Schema) => undescribed(item, name));
-  if (typeof schema !== 'object' || schema === null) return [];
-  const { properties = {} } = schema;
-  const missing = Object.entries(typeof properties === 'object' ? properties : {})
-    .filter(([, property]) => needsDescription(property))
-    .map(([key]) => `${name}.${key}`);
-  return [...missing, ...Object.values(schema).flatMap((part) => undescribed(part as Schema, name))];
-}
-
-function needsDescription({ type, enum: values, description, anyOf = [] }: Schema): boolean {
-  const isNullable = anyOf.some((option) => option.type === 'null');
-  const isDescribed = description !== undefined || anyOf.some((option) => option.description !== undefined);
-  return !isDescribed && values === undefined && (type === 'integer' || isNullable);
+/**
+ * The paths of properties without a description, in the whole document. One that references a named schema has the description
+ * of that schema, one that can be null that of its other form.
+ */
+export function undescribed({ components: { schemas }, ...document }: Documentation): string[] {
+  const isDescribed = ({ description, $ref, anyOf = [] }: Schema): boolean =>
+    description !== undefined ||
+    ($ref !== undefined && isDescribed(schemas[$ref.split('/').at(-1) ?? ''] ?? {})) ||
+    anyOf.some(isDescribed);
+  function* search(value: unknown, path: string): Generator<string> {
+    if (typeof value !== 'object' || value === null) return;
+    for (const [key, item] of Object.entries(value as Record<string, unknown>)) {
+      if (key === 'example') continue;
+      if (key === 'properties') {
+        for (const [name, property] of Object.entries(item as Record<string, Schema>)) {
+          if (!isDescribed(property)) yield `${path}.${name}`;
+          yield* search(property, `${path}.${name}`);
+        }
+      } else yield* search(item, `${path}/${key}`);
+    }
+  }
+  return [...search(schemas, ''), ...search(document, '')];
 }
 
 /** Every text of a document, with the path to it. */

@@ -19,7 +19,11 @@ const { meta_only: _, fields: __, limit: ___, cursor: ____, ...FILTERS } = Email
 
 const CreateBatch = Type.Object({
   ids: Type.Optional(
-    Type.Array(Type.String({ maxLength: 64, description: '`email_…`' }), { minItems: 1, maxItems: MAX_BATCH }),
+    Type.Array(Type.String({ maxLength: 64, description: '`email_…`' }), {
+      minItems: 1,
+      maxItems: MAX_BATCH,
+      description: 'the emails to change; omitted: those of `filter`',
+    }),
   ),
   filter: Type.Optional(
     Type.Object(

@@ -179,10 +179,13 @@ const Keywords = (description: string) =>
   Type.Optional(Type.Array(Keyword('an IMAP keyword: `Project-X`, `$label1`, …'), { maxItems: 50, description }));
 /** A change of one email, or of each of many. */
 export const UpdateEmail = Type.Object({
-  is_unread: Type.Optional(Type.Boolean()),
-  is_starred: Type.Optional(Type.Boolean()),
+  is_unread: Type.Optional(Type.Boolean({ description: 'true: marks it as unread; false: as read' })),
+  is_starred: Type.Optional(Type.Boolean({ description: 'sets or removes the `\\Flagged` flag' })),
   keywords: Type.Optional(
-    Type.Object({ add: Keywords('keywords to set'), remove: Keywords('keywords to remove, after others are set') }),
+    Type.Object(
+      { add: Keywords('keywords to set'), remove: Keywords('keywords to remove, after others are set') },
+      { description: 'changes of its IMAP keywords; others stay' },
+    ),
   ),
   folders_ids: Type.Optional(FoldersIds),
 });
