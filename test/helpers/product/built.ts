@@ -1,11 +1,12 @@
 import { promisify } from 'node:util';
 import { homedir } from 'node:os';
-import { mkdir, rename, rm } from 'node:fs/promises';
+import { mkdir, readFile, rename, rm } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { WorkflowBundleOption } from '@temporalio/worker';
+import { OLDEST_PROGRAM } from '../../../src/db/driver/versions.ts';
 import { projectRoot } from '../../../src/runtime/project-root.ts';
 
 /** The output of `npm run build`. `npm test` builds before it starts tests that import this. */
@@ -34,6 +35,24 @@ export async function hasCommit(commit: string): Promise<boolean> {
     () => true,
     () => false,
   );
+}
+
+/**
+ * The oldest commit whose programs work beside those of this version: it added the migration of `OLDEST_PROGRAM`. Undefined in
+ * a clone without history.
+ */
+export async function oldestBeside(): Promise<string | undefined> {
+  const migrations = join('src', 'db', 'migrations');
+  const journal = await readFile(join(projectRoot(), migrations, 'meta', '_journal.json'), 'utf8');
+  const { entries } = JSON.parse(journal) as { entries: { tag: string; when: number }[] };
+  const added = join(migrations, `${entries.find(({ when }) => when === OLDEST_PROGRAM)?.tag}.sql`);
+  const git = (...args: string[]) =>
+    run('git', args, { cwd: projectRoot() }).then(
+      ({ stdout }) => stdout.trim(),
+      () => '',
+    );
+  if ((await git('rev-parse', '--is-shallow-repository')) !== 'false') return undefined;
+  return (await git('log', '-1', '--format=%h', '--diff-filter=A', '--', added)) || undefined;
 }
 
 /** Builds the sources of a commit, once on this machine. Returns their folder, which has `dist`. */

@@ -62,6 +62,7 @@ export const OTHER_LIVE: readonly string[] = [
   'live/failures/silent-imap',
   'live/front/sign-in-page',
   'live/front/start',
+  'live/failures/rolling',
   'live/failures/two-workers',
   'live/failures/upgrade',
   'live/front/two-starts',
