@@ -39,26 +39,30 @@ export async function startBrowser(): Promise<Browser> {
   });
 }
 
-/** How a page is looked at; `language`: its `Accept-Language`; `locale`: of its dates and numbers. */
+/** How a page is looked at; `language`: its `Accept-Language`; `locale`: of its dates and numbers; `address`: of the visitor, as a proxy names it. */
 export interface View {
   width?: number;
   height?: number;
   dark?: boolean;
   language?: string;
   locale?: string;
+  address?: string;
 }
 
 /** A page with separate cookies. */
 export async function browse(
   browser: Browser,
   base: string,
-  { width = 1280, height = 860, dark = false, language, locale }: View = {},
+  { width = 1280, height = 860, dark = false, language, locale, address }: View = {},
 ): Promise<Browsing> {
   const context = await browser.createBrowserContext();
   const page = await context.newPage();
   page.setDefaultTimeout(SHOWN_MS);
   await page.setViewport({ width, height, deviceScaleFactor: 1 });
-  if (language !== undefined) await page.setExtraHTTPHeaders({ 'Accept-Language': language });
+  await page.setExtraHTTPHeaders({
+    ...(language !== undefined && { 'Accept-Language': language }),
+    ...(address !== undefined && { 'X-Forwarded-For': address }),
+  });
   if (locale !== undefined) await (await page.createCDPSession()).send('Emulation.setLocaleOverride', { locale });
   await page.emulateMediaFeatures([
     { name: 'prefers-color-scheme', value: dark ? 'dark' : 'light' },

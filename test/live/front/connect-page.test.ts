@@ -18,7 +18,7 @@ let site: Server;
 let siteUrl: string;
 
 beforeAll(async () => {
-  live = await startLive({ BRAND_NAME: 'Harbour CRM', BRAND_COLOR: '#0f766e' });
+  live = await startLive({ BRAND_NAME: 'Harbour CRM', BRAND_COLOR: '#0f766e', TRUST_PROXY: '127.0.0.0/8' });
   [browser, user] = await Promise.all([startBrowser(), addUser()]);
   site = createServer((_request, response) => response.end('back at the caller'));
   siteUrl = `http://127.0.0.1:${await listenOnFreePort(site)}/done`;
@@ -33,9 +33,11 @@ afterAll(async () => {
 const makeLink = (body: object = {}) =>
   live.api.post<AuthLinkCreated>('/auth/links', { redirect_url: siteUrl, state: 'customer 42', ...body });
 
-/** The page of a link, with nothing of anybody who is signed in. */
+let owners = 0;
+
+/** The page of a link, with nothing of anybody who is signed in; each owner has an address, whose calls are limited. */
 async function openLink(link: AuthLinkCreated, view: View = {}): Promise<Browsing> {
-  const visitor = await browse(browser, live.api.base, view);
+  const visitor = await browse(browser, live.api.base, { ...view, address: `192.0.2.${++owners}` });
   await visitor.open(new URL(link.url).pathname);
   return visitor;
 }
