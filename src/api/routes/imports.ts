@@ -13,11 +13,11 @@ import {
 import type { Db } from '../../db/driver/client.ts';
 import { getAccount } from '../../db/queries/accounts.ts';
 import { getFolder } from '../../db/queries/folders.ts';
-import { getImport, listImports, listImportsOfAccounts } from '../../db/queries/imports.ts';
+import { getImport, listImports } from '../../db/queries/imports.ts';
 import { importHistoryWorkflowId } from '../../workflows/names.ts';
 import { askedAccounts } from '../http/access.ts';
 import { readOptionalDate } from '../http/dates.ts';
-import { AccountIds, items } from './mail/email-query.ts';
+import { AccountIds, optionalItems } from './mail/email-query.ts';
 import { existing, Id, responses, responsesWith, type Routes } from './route.ts';
 
 /** Imports of one account that may be unfinished at a time; they run one after the other. */
@@ -87,7 +87,7 @@ export const importRoutes: Routes = (app, { db, commands }) => {
     },
     async ({ params: { id: accountId }, query }) => {
       existing(await getAccount(db, accountId), 'account');
-      const { data, hasMore } = await listImports(db, accountId, query);
+      const { data, hasMore } = await listImports(db, [accountId], query);
       return { object: 'Imports', data: data.map(shown), has_more: hasMore };
     },
   );
@@ -111,8 +111,8 @@ export const importRoutes: Routes = (app, { db, commands }) => {
       },
     },
     async ({ query: { account_ids, ...query }, caller }) => {
-      const accountIds = await askedAccounts(caller, account_ids === undefined ? undefined : items(account_ids), db);
-      const { data, hasMore } = await listImportsOfAccounts(db, accountIds, query);
+      const accountIds = await askedAccounts(caller, optionalItems(account_ids), db);
+      const { data, hasMore } = await listImports(db, accountIds, query);
       return { object: 'Imports', data: data.map(shown), has_more: hasMore };
     },
   );

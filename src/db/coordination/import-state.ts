@@ -3,7 +3,7 @@ import type { Import, ImportStatus } from '../../contract/runs/import.ts';
 import type { EventType } from '../../contract/events.ts';
 import type { Db, Queryable, Tx } from '../driver/client.ts';
 import { recordEvents } from '../outbox.ts';
-import { getImport } from '../queries/imports.ts';
+import { getImport, UNFINISHED } from '../queries/imports.ts';
 import { inLease, LeaseLost } from './lease.ts';
 
 /*
@@ -50,7 +50,7 @@ export async function createImport(db: Queryable, { id, accountId, since, until,
 export async function countUnfinished(db: Queryable, accountId: string): Promise<number> {
   const { rows } = await db.execute<{ count: number }>(sql`
     select count(*)::int as count from imports
-    where account_id = ${accountId} and status in ('queued', 'running', 'waiting', 'paused')`);
+    where account_id = ${accountId} and ${UNFINISHED}`);
   return rows[0]?.count ?? 0;
 }
 

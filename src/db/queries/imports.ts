@@ -10,35 +10,30 @@ export async function getImport(db: Queryable, accountId: string, id: string): P
   return rows[0] && toImport(rows[0]);
 }
 
-/** A page of the imports of an account, newest first. */
+/** Of an import that has not ended; a paused one can be continued. */
+export const UNFINISHED = sql`status in ('queued', 'running', 'waiting', 'paused')`;
+
+/** A page of the imports of these accounts, newest first; null: of all. Those of removed accounts are left out. */
 export async function listImports(
   db: Queryable,
-  accountId: string,
-  { status, offset, limit }: { status?: ImportStatus | undefined; offset: number; limit: number },
+  accountIds: readonly string[] | null,
+  { status, unfinished, offset, limit }: ImportFilter & { offset: number; limit: number },
 ): Promise<{ data: Import[]; hasMore: boolean }> {
   const { rows } = await db.execute<ImportRow>(
     selected(sql`
       select * from imports
-      where account_id = ${accountId} and ${status === undefined ? sql`true` : sql`status = ${status}`}
+      where ${accountIds === null ? sql`true` : sql`account_id = any(${sql.param(accountIds)}::text[])`}
+        and exists (select from accounts a where a.id = account_id and a.removed_at is null)
+        and ${status === undefined ? sql`true` : sql`status = ${status}`}
+        and ${unfinished === undefined ? sql`true` : sql`(${UNFINISHED}) = ${unfinished}`}
       order by created_at desc, id desc offset ${offset} limit ${limit + 1}`),
   );
   return { data: rows.slice(0, limit).map(toImport), hasMore: rows.length > limit };
 }
 
-/** A page of the imports of these accounts, newest first; null: of all. */
-export async function listImportsOfAccounts(
-  db: Queryable,
-  accountIds: readonly string[] | null,
-  { unfinished, offset, limit }: { unfinished?: boolean | undefined; offset: number; limit: number },
-): Promise<{ data: Import[]; hasMore: boolean }> {
-  const { rows } = await db.execute<ImportRow>(
-    selected(sql`
-      select i.* from imports i join accounts a on a.id = i.account_id and a.removed_at is null
-      where ${accountIds === null ? sql`true` : sql`i.account_id = any(${sql.param([...accountIds])}::text[])`}
-        and ${unfinished === undefined ? sql`true` : sql`(i.status in ('queued', 'running', 'waiting', 'paused')) = ${unfinished}`}
-      order by i.created_at desc, i.id desc offset ${offset} limit ${limit + 1}`),
-  );
-  return { data: rows.slice(0, limit).map(toImport), hasMore: rows.length > limit };
+interface ImportFilter {
+  status?: ImportStatus | undefined;
+  unfinished?: boolean | undefined;
 }
 
 /** Imports that should have a run, in the order of their ids: those that changed last before `before`. */

@@ -77,20 +77,20 @@ export function toFilter(query: Partial<EmailQuery>, folderId?: string): EmailFi
     q: query.q,
     from: query.from,
     to: query.to,
-    anyEmail: query.any_email === undefined ? undefined : items(query.any_email),
+    anyEmail: optionalItems(query.any_email),
     subject: query.subject,
     hasAttachment: query.has_attachment,
     isUnread: query.is_unread,
     isStarred: query.is_starred,
     isAnswered: query.is_answered,
     isForwarded: query.is_forwarded,
-    keywords: query.keyword === undefined ? undefined : items(query.keyword),
+    keywords: optionalItems(query.keyword),
     dmarc: query.dmarc,
     fromAligned: query.from_aligned,
     listId: query.list_id,
     before: readOptionalDate(query.before),
     after: readOptionalDate(query.after),
-    excludeFolders: query.exclude_folder === undefined ? undefined : items(query.exclude_folder),
+    excludeFolders: optionalItems(query.exclude_folder),
     threadId: query.thread_id,
     messageId: query.message_id,
     folderId,
@@ -113,4 +113,9 @@ export function items(list: string): string[] {
     .split(',')
     .map((item) => item.trim())
     .filter((item) => item !== '');
+}
+
+/** As `items`; undefined when the query has no such list. */
+export function optionalItems(list: string | undefined): string[] | undefined {
+  return list === undefined ? undefined : items(list);
 }

@@ -16,7 +16,7 @@ import { jsonWithItems } from '../../../db/driver/json-text.ts';
 import type { EmailUpdate } from '../../../workflows/change-mailbox.ts';
 import { askedAccounts } from '../../http/access.ts';
 import type { ListIdentity } from '../../http/cursor.ts';
-import { AccountIds, EmailQuery, fieldsOf, items, MetaOnly, toFilter } from './email-query.ts';
+import { AccountIds, EmailQuery, fieldsOf, MetaOnly, optionalItems, toFilter } from './email-query.ts';
 import {
   AccountParams,
   responses,
@@ -68,7 +68,7 @@ export const emailRoutes: Routes = (app, deps) => {
       },
     },
     async ({ query: { account_ids, ...query }, caller }, reply) => {
-      const accountIds = await askedAccounts(caller, account_ids === undefined ? undefined : items(account_ids), db);
+      const accountIds = await askedAccounts(caller, optionalItems(account_ids), db);
       const list = { name: 'Emails of accounts', accountId: account_ids ?? '', query };
       return sendPage(deps, reply, { list, query }, (page) =>
         listEmailsOfAccounts(pool, accountIds, toFilter(query), page),

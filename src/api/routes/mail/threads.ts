@@ -15,7 +15,7 @@ import { getThread } from '../../../db/queries/mail/threads.ts';
 import { askedAccounts } from '../../http/access.ts';
 import type { ListIdentity } from '../../http/cursor.ts';
 import { readOptionalDate } from '../../http/dates.ts';
-import { AccountIds, EmailQuery, items, MetaOnly, toFilter } from './email-query.ts';
+import { AccountIds, EmailQuery, MetaOnly, optionalItems, toFilter } from './email-query.ts';
 import { EmailParams } from './emails.ts';
 import { AccountParams, responses, existing, Id, type RouteDeps, type Routes, sendJson } from '../route.ts';
 
@@ -82,8 +82,7 @@ export const threadRoutes: Routes = (app, deps) => {
       },
     },
     async ({ query: { account_ids, ...query }, caller }) => {
-      const asked = account_ids === undefined ? undefined : items(account_ids);
-      const accountIds = await askedAccounts(caller, asked, deps.db);
+      const accountIds = await askedAccounts(caller, optionalItems(account_ids), deps.db);
       return listOf(deps, { name: 'Threads of accounts', accountId: account_ids ?? '', query }, query, (page) =>
         listThreadsOfAccounts(deps.pool, accountIds, page),
       );
