@@ -186,7 +186,7 @@ describe('connecting', () => {
       await answered;
       return accountId;
     };
-    expect(await within({ connectDeadlineMs: 700 }).connectMailbox(intent)).toBe(accountId);
+    expect(await within({ connectDeadlineMs: 3_000 }).connectMailbox(intent)).toBe(accountId);
     release();
     await workers.client.workflow.getHandle(connectWorkflowId(tried)).result();
   });
