@@ -114,7 +114,9 @@ async function fuzz({ base, key }: Api, known: Record<string, string>, spared: s
   const { code, printed } = await fuzz(api, known, [known['account_id'] as string, data[0]?.id as string]);
   const summary = printed.slice(printed.indexOf('= SUMMARY ='));
   process.stderr.write(`${summary}\n`);
-  if (code !== 0) throw new Error(`schemathesis: ${printed.slice(printed.indexOf('= FAILURES ='), 20_000)}`);
+  // what failed comes first, so that the list of failures names it; a run that broke may have neither part
+  const found = printed.slice(Math.max(0, printed.search(/= (ERRORS|FAILURES) =/)));
+  if (code !== 0) throw new Error(`schemathesis: ${found.slice(0, 20_000)}`);
   expect(summary).toMatch(/Tested: [5-9]\d/);
   expect(await api.get(`/accounts/${known['account_id']}`)).toMatchObject({ status: 'running' });
   expect(await live.product.logs()).not.toMatch(/"msg":"(request failed|could not store audit record)"/);

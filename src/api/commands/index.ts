@@ -51,8 +51,8 @@ export interface CommandDeps {
 }
 
 const CONNECT_DEADLINE_MS = 45_000;
-/** How long a connect waits for its turn: a login that begins after it, and may take 20 s (src/imap/session.ts), ends in time. */
-const CONNECT_TURN_MS = 21_000;
+/** The part of the deadline that a connect waits for its turn, 21 s: a login, which may take 20 s (src/imap/session.ts), ends in time. */
+const CONNECT_TURN_PART = 21 / 45;
 const REMOVE_DEADLINE_MS = 20_000;
 /** Of one mail server: one that does not respond keeps each for as long as a login may take. */
 const CONNECTS_AT_ONCE = 25;
@@ -99,7 +99,7 @@ async function connectMailbox(
       workflowId,
       args: [{ intentId }],
       summary: 'log in to a mailbox and connect it',
-      turn: { turns: deps.connects, key: serverOf(intent), waitMs: CONNECT_TURN_MS },
+      turn: { turns: deps.connects, key: serverOf(intent), part: CONNECT_TURN_PART },
       deadlineMs: deps.connectDeadlineMs ?? CONNECT_DEADLINE_MS,
     });
   } catch (error) {

@@ -46,8 +46,8 @@ export interface WorkflowCall<T> {
   repeats?: boolean;
   /** leave it to a later worker when none takes it; otherwise it is terminated */
   isKept?: boolean;
-  /** the call waits for its turn first, at most for TURN_PART of the deadline, and for `waitMs` */
-  turn?: { turns: Turns; key: string; waitMs?: number };
+  /** the call waits for its turn first, at most for this part of the deadline, by default TURN_PART */
+  turn?: { turns: Turns; key: string; part?: number };
   /** ms that the caller waits */
   deadlineMs: number;
   /** called once after that time; returns further ms to wait */
@@ -97,11 +97,9 @@ const LEFT_MS = 2_000;
  */
 export async function execute<T = void>(deps: RunDeps, call: WorkflowCall<T>): Promise<T> {
   if (!call.turn) return run(deps, call);
-  const { turns, key, waitMs = Infinity } = call.turn;
+  const { turns, key, part = TURN_PART } = call.turn;
   const until = performance.now() + call.deadlineMs;
-  return turns.inTurn(key, Math.min(waitMs, TURN_PART * call.deadlineMs), () =>
-    run(deps, { ...call, deadlineMs: until - performance.now() }),
-  );
+  return turns.inTurn(key, part * call.deadlineMs, () => run(deps, { ...call, deadlineMs: until - performance.now() }));
 }
 
 async function run<T>(deps: RunDeps, call: WorkflowCall<T>): Promise<T> {

@@ -2,7 +2,7 @@ import { generateKeyPairSync, type JsonWebKey, sign } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import Provider, { type Configuration } from 'oidc-provider';
-import { createAuthStore } from './auth-store.ts';
+import { AuthStore } from './auth-store.ts';
 import { listenOnFreePort } from './free-port.ts';
 
 /** What a test may answer in place of the server, for a request to its token endpoint. */
@@ -175,7 +175,7 @@ export function signJwt(header: object, claims: object, signature: (text: Buffer
 function configuration(options: AuthServerOptions, key: JsonWebKey): Configuration {
   const { tokenSeconds = 3600, redirectUris = ['http://127.0.0.1/unused'], people = {} } = options;
   return {
-    adapter: createAuthStore(),
+    adapter: AuthStore,
     jwks: { keys: [{ ...key, kid: KEY_ID, alg: 'RS256', use: 'sig' }] },
     clients: [
       {
