@@ -5,6 +5,7 @@ import {
   changeTokens,
   lockTokens,
   readTokens,
+  renewalsAround,
   type TokenRow,
   tokensLocation,
 } from '../db/coordination/oauth-tokens.ts';
@@ -140,12 +141,12 @@ export function createTokens(deps: TokenDeps): Tokens {
     },
     async signIn(signIn) {
       const app = await appOf(signIn.app_id);
-      return signedIn(await exchangeCode(deps.fetch, app, signIn).catch(refusedAs));
+      return signedIn(db, await exchangeCode(deps.fetch, app, signIn).catch(refusedAs));
     },
     async device({ app_id, device_code }) {
       const app = await appOf(app_id);
       try {
-        return signedIn(await redeemDevice(deps.fetch, app, device_code));
+        return await signedIn(db, await redeemDevice(deps.fetch, app, device_code));
       } catch (error) {
         if (!(error instanceof NoToken)) throw error;
         const { error: code } = error.failure;
@@ -179,9 +180,9 @@ function refusedAs(cause: unknown): never {
 }
 
 /** @throws AppFailing */
-function signedIn(issued: Issued): SignedIn {
+async function signedIn(db: Queryable, issued: Issued): Promise<SignedIn> {
   if (issued.refreshToken === null) throw new AppFailing(NO_REFRESH_TOKEN);
-  return { tokens: stored(issued), addresses: addressesIn(issued.idToken) };
+  return { tokens: await stored(db, issued), addresses: addressesIn(issued.idToken) };
 }
 
 function isFresh({ renewAt, expiresAt }: TokenRow): boolean {
@@ -284,7 +285,7 @@ async function obtain(deps: TokenDeps, db: Queryable, grant: Grant, whom: TokenU
       if (app?.failingSince && (await markAppWorking(deps.db, app.id)))
         logger.info({ appId: app.id }, 'OAuth app works again');
     };
-    return { result: stored(issued), noteApp };
+    return { result: await stored(db, issued), noteApp };
   } catch (cause) {
     if (!(cause instanceof NoToken)) throw cause;
     const { fault, detail } = judge(cause.failure);
@@ -305,10 +306,20 @@ const appDetail = (id: string, detail: string) => `the OAuth app ${id} is failin
 /** Between these parts of its life a token is renewed: accounts that were connected together are spread. */
 const RENEWED = { from: 0.65, to: 0.95 };
 
-function stored({ accessToken, refreshToken, expiresAt }: Issued): StoredTokens {
-  const part = RENEWED.from + (RENEWED.to - RENEWED.from) * Math.random();
-  const renewAt = expiresAt && new Date(Date.now() + part * (expiresAt.getTime() - Date.now()));
+async function stored(db: Queryable, { accessToken, refreshToken, expiresAt }: Issued): Promise<StoredTokens> {
+  const renewAt = expiresAt && (await quieter(db, renewalTime(expiresAt), renewalTime(expiresAt)));
   return { accessToken, refreshToken, expiresAt, renewAt };
+}
+
+function renewalTime(expiresAt: Date): Date {
+  const part = RENEWED.from + (RENEWED.to - RENEWED.from) * Math.random();
+  return new Date(Date.now() + part * (expiresAt.getTime() - Date.now()));
+}
+
+/** The time around which fewer tokens are due. It does not fail: the tokens have been issued, and must not be lost. */
+async function quieter(db: Queryable, one: Date, other: Date): Promise<Date> {
+  const [atOne = 0, atOther = 0] = await renewalsAround(db, [one, other]).catch(() => []);
+  return atOther < atOne ? other : one;
 }
 
 function tokenOf({ expiresAt, renewAt }: TokenTimes, value: string): AccessToken {

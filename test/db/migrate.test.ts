@@ -32,6 +32,7 @@ const RELEASED = {
   '0015_folder_choice': '4a98dfb8d742dca450d13107de7c9d3a5ec31aa0fc23de0be21e128a409b940c',
   '0016_alerts': 'c4688d5e32e3295cd9a4fb930dc9618179732ee7855e9583fd277940cccdd2a6',
   '0017_persons_and_audit_names': '8cd2a514fe4dbc7c93a2900f8ec5e5cd56bd247164a7124fa01edef2d0d15d42',
+  '0018_token_renewals': '1e4aae3295da13f8956fb28383746ef7804a39fcb0c5bdcab6de2ba860473a83',
 };
 
 let whole: TestDatabase;

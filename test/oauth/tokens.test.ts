@@ -75,6 +75,23 @@ describe('a token', () => {
     expect((await newTokens().current(accountId, 'imap')).value).not.toBe(value);
   });
 
+  it('is due where fewer are', async () => {
+    const { db } = test.database;
+    // two a second are due in the first half of the time in which it may be renewed
+    await db.execute(sql`insert into oauth_tokens (account_id, tokens, renew_at)
+      select 'acc_' || s, '', now() + s * interval '0.5 s' from generate_series(2 * 2330, 2 * 2880) s`);
+    let refreshToken: string | null = await server.signIn(USER);
+    const dueIn: number[] = [];
+    while (dueIn.length < 200 && refreshToken) {
+      const got = await newTokens().first({ refresh_token: refreshToken, ...ownClient() }, USER);
+      dueIn.push(((got.renewAt?.getTime() ?? 0) - Date.now()) / 1000);
+      ({ refreshToken } = got);
+    }
+    await db.execute(sql`delete from oauth_tokens`);
+    // 150 by two draws, 100 by one; four standard deviations below the first
+    expect(dueIn.filter((seconds) => seconds > 2880).length).toBeGreaterThan(125);
+  });
+
   it('is requested once by all callers of all workers', async () => {
     await store({ refresh_token: await server.signIn(USER), ...ownClient() });
     for (let round = 0; round < 3; round++) {

@@ -37,6 +37,16 @@ export async function lockTokens(
   return row && account && { row, ...account };
 }
 
+/** The count of tokens that are due within half a second of each of these times. */
+export async function renewalsAround(db: Queryable, times: Date[]): Promise<number[]> {
+  const { rows } = await db.execute<{ due: number }>(sql`
+    select (select count(*)::int from oauth_tokens
+      where renew_at between t.at - interval '0.5 s' and t.at + interval '0.5 s') as due
+    from unnest(${sql.param(times.map((time) => time.toISOString()))}::timestamptz[]) with ordinality as t (at, place)
+    order by place`);
+  return rows.map(({ due }) => due);
+}
+
 /** Stores the tokens of a new grant, in the transaction that stores the grant. */
 export async function putTokens(
   tx: Tx,

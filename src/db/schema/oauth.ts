@@ -23,7 +23,10 @@ export const oauthTokens = pgTable(
     /** its detail */
     failure: text().notNull().default(''),
   },
-  (t) => [index('oauth_tokens_app').on(t.appId).where(sql`${t.appId} is not null`)],
+  (t) => [
+    index('oauth_tokens_app').on(t.appId).where(sql`${t.appId} is not null`),
+    index('oauth_tokens_renewal').on(t.renewAt),
+  ],
 );
 
 /** What the operator registered at providers. See src/db/queries/oauth-apps.ts. */

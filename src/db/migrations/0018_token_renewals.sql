@@ -1,0 +1,1 @@
+CREATE INDEX "oauth_tokens_renewal" ON "oauth_tokens" USING btree ("renew_at");
