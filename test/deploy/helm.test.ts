@@ -110,6 +110,20 @@ describe('the chart', () => {
     expect(made.find(({ kind }) => kind === 'ConfigMap')?.data).toMatchObject({ STORAGE_URL: 's3://mail/prefix' });
   });
 
+  withHelm('passes the numbers and switches of a values file as they are written', () => {
+    const config = { MAX_BODY_BYTES: 36_700_160, MAX_ATTACHMENT_BYTES: '2000000', STORAGE_ENCRYPTION: true };
+    const args = ['template', 'mail', CHART, ...setting(GIVEN), '--values', '-'];
+    const text = execFileSync('helm', args, { encoding: 'utf8', input: JSON.stringify({ config }) });
+    const data = parseAllDocuments(text)
+      .find((one) => one.get('kind') === 'ConfigMap')
+      ?.toJS() as Manifest;
+    expect(data.data).toMatchObject({
+      MAX_BODY_BYTES: '36700160',
+      MAX_ATTACHMENT_BYTES: '2000000',
+      STORAGE_ENCRYPTION: 'true',
+    });
+  });
+
   withHelm('has an autoscaler, an ingress, rules for networks and metrics where they are wanted', () => {
     const made = manifests(EVERYTHING);
     const kinds = made.map(({ kind }) => kind);
