@@ -30,6 +30,7 @@ import { serveDownloads } from './downloads.ts';
 import { serveDocsSite } from './docs-site.ts';
 import { servePages } from './pages.ts';
 import { serveReferencePage } from './reference-page.ts';
+import { servePasswordSignIn } from './password-sign-in.ts';
 import { servePersonSignIn } from './person-sign-in.ts';
 import { ROUTES } from './routes/index.ts';
 import { compileSerializer } from './http/serialize.ts';
@@ -122,6 +123,7 @@ async function serveFront(app: FastifyInstance, deps: ApiDeps): Promise<void> {
   const { settings, pagesDir, docsDir } = deps;
   serveConnectPage(app, deps);
   servePersonSignIn(app, deps);
+  servePasswordSignIn(app, deps);
   if (pagesDir !== undefined) await servePages(app, { ...settings, dir: pagesDir, logoOf: findLinkLogo(deps) });
   await serveDocsSite(app, { ...settings, dir: docsDir });
 }

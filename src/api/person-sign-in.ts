@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Permissions } from '../contract/api-key.ts';
 import { recordAudit } from '../db/access/audit.ts';
+import { hasInvitedPersons } from '../db/access/invited-persons.ts';
 import { admitPerson, labelOf, removePerson } from '../db/access/persons.ts';
 import { createSession, deleteSession } from '../db/access/sessions.ts';
 import { type Identity, type IdentitySecrets, newIdentitySecrets } from '../oauth/identity.ts';
@@ -31,14 +32,17 @@ type SignInError = 'unavailable' | 'expired' | 'refused' | 'no_role';
 
 /** Serves the sign-in of people, and the ways to sign in for the sign-in page. */
 export function servePersonSignIn(app: FastifyInstance, deps: ApiDeps): void {
-  const { signIn, settings, secrets, logger } = deps;
+  const { db, signIn, settings, secrets, logger } = deps;
   const { publicUrl } = settings;
   const hidden = { schema: { hide: true } };
   const limit = limitCalls(CALLS_PER_MINUTE);
   const redirectUrl = `${publicUrl}${PATH}/callback`;
   const errorPage = (error: SignInError) => `${publicUrl}/sign-in?error=${error}`;
 
-  app.get('/sign-in/options', hidden, () => ({ oidc: signIn !== undefined }));
+  app.get('/sign-in/options', hidden, async () => ({
+    oidc: signIn !== undefined,
+    password: await hasInvitedPersons(db),
+  }));
   if (signIn === undefined) return;
 
   app.get(PATH, hidden, async (request, reply) => {

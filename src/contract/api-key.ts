@@ -8,7 +8,7 @@ export type Permissions = (typeof PERMISSIONS)[number];
 const MAX_ACCOUNTS = 1_000;
 export const KeyPermissions = OneOf(PERMISSIONS, {
   description:
-    '`read`: calls that change anything return 403; `operate`: calls that create or revoke keys return 403; `full`: no limit',
+    '`read`: calls that change anything return 403; `operate`: calls that change keys or people return 403; `full`: no limit',
 });
 
 export const KeyAccounts = Nullable(

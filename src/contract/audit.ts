@@ -5,6 +5,12 @@ export const AUDIT_ACTIONS = [
   'api_key.create',
   'api_key.revoke',
   'session.create',
+  'person.invite',
+  'person.accept',
+  'person.update',
+  'person.reset',
+  'person.change_password',
+  'person.remove',
   'auth_link.create',
   'auth_link.revoke',
   'account.connect',
@@ -48,13 +54,14 @@ export const AuditRecord = Type.Object(
     status: Type.Integer({ description: 'HTTP status of the response' }),
     object_id: Nullable(
       Type.String({
-        description: 'the key, link, account, sign-in, import, endpoint, delivery or replay; null: nothing was created',
+        description:
+          'the key, person, link, account, sign-in, import, endpoint, delivery or replay; null: nothing was created',
       }),
     ),
     object_name: Nullable(
       Type.String({
         description:
-          'its name at the time; of a mailbox without a name its address, until it is removed; null: it has none',
+          'its name at the time, of a person with the address; of a mailbox without a name its address, until it is removed; null: it has none',
       }),
     ),
     api_key_id: Nullable(

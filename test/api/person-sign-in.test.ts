@@ -2,7 +2,7 @@ import { createHmac, generateKeyPairSync, randomBytes, sign } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { permissionsOf, returnUrl } from '../../src/api/person-sign-in.ts';
 import type { AuditRecordList } from '../../src/contract/audit.ts';
-import type { Session } from '../../src/contract/session.ts';
+import type { Session } from '../../src/contract/access/session.ts';
 import { createIdentityProvider } from '../../src/oauth/identity.ts';
 import { createOutbound } from '../../src/security/outbound.ts';
 import { createOutboundFetch } from '../../src/security/outbound-fetch.ts';
@@ -126,7 +126,10 @@ describe('a sign-in at the identity provider', () => {
     expect(target).toBe(`${ORIGIN}/deliveries?status=failed`);
     expect(set).toMatch(/^email_api_session=[\w-]{43}; Path=\/; HttpOnly; SameSite=Strict; Expires=/);
     const { person, ...rest } = await sessionOf(session);
-    expect(person).toEqual({ id: expect.stringMatching(/^per_/), name: 'Ada Lovelace <ada@example.test>' });
+    expect(person).toEqual({
+      ...{ id: expect.stringMatching(/^per_/), name: 'Ada Lovelace <ada@example.test>' },
+      source: 'identity_provider',
+    });
     expect(rest).toMatchObject({ api_key_id: null, permissions: 'operate', accounts: null });
     const ends = new Date(rest.expires_at ?? '').getTime() - Date.now();
     expect(ends).toBeGreaterThan(11.9 * 3_600_000);
@@ -279,10 +282,10 @@ it('takes the most that a group allows', () => {
 
 it('is not offered without a setting, and says so to the sign-in page', async () => {
   const plain = await apiUnderTest();
-  expect((await plain.app.inject({ url: '/sign-in/options' })).json()).toEqual({ oidc: false });
+  expect((await plain.app.inject({ url: '/sign-in/options' })).json()).toEqual({ oidc: false, password: false });
   expect((await plain.app.inject({ url: '/sign-in/oidc' })).statusCode).toBe(404);
   await plain.close();
-  expect((await api.app.inject({ url: '/sign-in/options' })).json()).toEqual({ oidc: true });
+  expect((await api.app.inject({ url: '/sign-in/options' })).json()).toEqual({ oidc: true, password: false });
 });
 
 it('leads to the sign-in page while the identity provider is away', async () => {

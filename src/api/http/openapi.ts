@@ -14,11 +14,12 @@ import * as history from '../../contract/history.ts';
 import * as installation from '../../contract/installation.ts';
 import * as lookup from '../../contract/lookup.ts';
 import * as oauth from '../../contract/oauth.ts';
+import * as person from '../../contract/access/person.ts';
 import * as overview from '../../contract/overview.ts';
 import * as replay from '../../contract/runs/replay.ts';
 import * as imports from '../../contract/runs/import.ts';
 import * as sending from '../../contract/sending.ts';
-import * as session from '../../contract/session.ts';
+import * as session from '../../contract/access/session.ts';
 import * as thread from '../../contract/thread.ts';
 import * as tracking from '../../contract/tracking.ts';
 import * as webhook from '../../contract/webhook.ts';
@@ -31,7 +32,7 @@ import { addEvents, EVENT_SCHEMAS } from './openapi-events.ts';
 
 const MODULES = [
   ...[account, email, thread, sending, folder, contact, apiKey, webhook, replay, history, tracking, events, audit],
-  ...[errors, authLink, oauth, session, overview, installation, imports, lookup],
+  ...[errors, authLink, oauth, session, person, overview, installation, imports, lookup],
 ];
 
 type NamedSchema = TSchema & { $id: string; description?: string };
@@ -57,7 +58,8 @@ const TAGS = [
     name: 'API keys',
     description: 'Keys with full access, or limited to reading or to some accounts; and browser sessions',
   },
-  { name: 'Audit log', description: 'Who did what to keys, accounts and endpoints' },
+  { name: 'People', description: 'Who signs in to the dashboard without a key' },
+  { name: 'Audit log', description: 'Who did what to keys, people, accounts and endpoints' },
   { name: 'Installation', description: 'Status and effective settings of the installation' },
 ];
 

@@ -3,6 +3,7 @@ import { ApiKeyCreated, ApiKeyDeleted, ApiKeyList, CreateApiKey } from '../../co
 import { Limit, Offset } from '../../contract/common.ts';
 import { ApiError } from '../../contract/errors.ts';
 import { createApiKey, deleteApiKey, listApiKeys } from '../../db/access/api-keys.ts';
+import { keepWayIn } from '../../db/access/last-way-in.ts';
 import { readDate } from '../http/dates.ts';
 import { checkAccounts } from '../endpoint-rules.ts';
 import { responses, existing, Id, type Routes } from './route.ts';
@@ -44,7 +45,7 @@ export const apiKeyRoutes: Routes = (app, { db, admissions }) => {
         summary: 'Create an API key',
         description:
           'Only this response contains the value of the key. A key with `permissions: "read"` cannot change anything; one ' +
-          'with `"operate"` everything except keys. A key ' +
+          'with `"operate"` everything except keys and people. A key ' +
           'with `accounts` can see and change these accounts only: other accounts return 404, and installation-wide routes ' +
           '(keys, endpoints, replays, the audit log, connecting another mailbox) return 403. A limited key cannot create keys.',
         body: CreateApiKey,
@@ -77,13 +78,15 @@ export const apiKeyRoutes: Routes = (app, { db, admissions }) => {
         operationId: 'revokeAPIKey',
         summary: 'Revoke an API key',
         description:
-          'The key stops working immediately. Keys created with it remain valid: list them with `created_by`.',
+          'The key stops working immediately. Keys created with it remain valid: list them with `created_by`. The last way to ' +
+          'administer the installation stays: 403 for the last key with full access that does not expire, unless an invited admin ' +
+          'has a password.',
         params: Type.Object({ id: Id('apiKey') }),
         response: responses('The key is revoked', ApiKeyDeleted, 'not_found'),
       },
     },
     async ({ params }) => {
-      existing((await deleteApiKey(db, params.id)) || undefined, 'API key');
+      existing((await keepWayIn(db, (tx) => deleteApiKey(tx, params.id))) || undefined, 'API key');
       await admissions.forget();
       return { object: 'ApiKeyDeleted', id: params.id };
     },

@@ -9,7 +9,9 @@ const AuditQuery = Type.Object({
   action: Type.Optional(OneOf(AUDIT_ACTIONS, { description: 'records of this action' })),
   api_key_id: Type.Optional(Type.String({ description: '`pk_…`: calls with this key' })),
   person_id: Type.Optional(Type.String({ description: '`per_…`: calls of this person' })),
-  object_id: Type.Optional(Type.String({ description: 'id of a key, link, account, endpoint, delivery or replay' })),
+  object_id: Type.Optional(
+    Type.String({ description: 'id of a key, person, link, account, endpoint, delivery or replay' }),
+  ),
   since: Type.Optional(DateTime('records at or after this time')),
   until: Type.Optional(DateTime('records before this time')),
   limit: Limit(),

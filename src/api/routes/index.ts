@@ -19,6 +19,7 @@ import { importRoutes } from './imports.ts';
 import { lookupRoutes } from './lookup.ts';
 import { oauthAppRoutes } from './oauth-apps.ts';
 import { overviewRoutes } from './overview.ts';
+import { personRoutes } from './persons.ts';
 import { replayRoutes } from './replays.ts';
 import type { Routes } from './route.ts';
 import { sendRoutes } from './mail/send.ts';
@@ -45,6 +46,7 @@ export const ROUTES: readonly Routes[] = [
   eventRoutes,
   replayRoutes,
   apiKeyRoutes,
+  personRoutes,
   auditRoutes,
   sessionRoutes,
   authLinkRoutes,

@@ -7,7 +7,7 @@ const OIDC_ISSUER: Setting<string | undefined> = {
     'Identity provider (OpenID Connect) at which people sign in to the dashboard. Register `PUBLIC_URL/sign-in/oidc/callback` ' +
     'there as the redirect address. See [people](security.md#people).',
   values: '`https://` URL of the issuer, `http://` on loopback only',
-  default: 'people sign in with an API key',
+  default: 'people sign in with an API key, or a password after an invitation',
   read(env, name) {
     const value = valueOf(env, name);
     if (value === undefined) return undefined;

@@ -51,6 +51,7 @@ export async function recordAudit(db: Queryable, call: AuditedCall): Promise<voi
 const NAMES: Record<string, SQL> = {
   acc: sql`select name from accounts where name not in (user_id, imap_user) and name not like '%@%' and id = `,
   pk: sql`select name from api_keys where id = `,
+  per: sql`select name from api_keys where id = `,
   lnk: sql`select name from auth_links where name not like '%@%' and id = `,
   oap: sql`select name from oauth_apps where id = `,
   we: sql`select coalesce(nullif(description, ''), substring(url from '^[^:]+://(?:[^/@]*@)?([^/?#]+)')) as name

@@ -22,8 +22,8 @@ export const apiKeys = pgTable('api_keys', {
 });
 
 /**
- * People who sign in at the identity provider. What they may do, and their sessions, are those of the row of `api_keys` with their
- * id, which no key opens. See src/db/access/persons.ts.
+ * People who sign in to the dashboard. What they may do, and their sessions, are those of the row of `api_keys` with their id,
+ * which no key opens. See src/db/access/persons.ts.
  */
 export const persons = pgTable(
   'persons',
@@ -31,14 +31,30 @@ export const persons = pgTable(
     id: text()
       .primaryKey()
       .references(() => apiKeys.id, { onDelete: 'cascade' }),
-    issuer: text().notNull(),
-    subject: text().notNull(),
+    /** who the identity provider says it is; null: an invited person */
+    issuer: text(),
+    subject: text(),
     name: text().notNull(),
     email: text(),
-    signedInAt: at('signed_in_at').notNull(),
+    /** null: not yet */
+    signedInAt: at('signed_in_at'),
   },
   (t) => [uniqueIndex('persons_subject').on(t.issuer, t.subject)],
 );
+
+/** How invited people sign in. Each has a password or a link to choose one. See src/db/access/invited-persons.ts. */
+export const invitedPersons = pgTable('invited_persons', {
+  id: text()
+    .primaryKey()
+    .references(() => persons.id, { onDelete: 'cascade' }),
+  /** the address in lower case */
+  login: text().notNull().unique(),
+  /** scrypt, with its parameters and salt; null: none is chosen */
+  password: text(),
+  /** SHA-256 of the token in the link to choose one */
+  linkDigest: bytea('link_digest').unique(),
+  linkExpiresAt: at('link_expires_at'),
+});
 
 /** Who changed what of keys, accounts and endpoints; written once. Ids and names. See src/api/http/audit.ts. */
 export const auditRecords = pgTable(

@@ -188,6 +188,10 @@ const DECISIONS: Record<string, 'forbidden' | ((route: Route) => Promise<void>)>
   },
   'GET /session': async ({ path }) => expect((await call('GET', path)).statusCode).toBe(200),
   'DELETE /session': async ({ method, path }) => expect((await call(method, path)).statusCode).toBe(204),
+  'POST /session/password': async ({ method, path }) => {
+    const body = { current_password: 'of a person', new_password: 'of a person, too' };
+    expect(outcome(await call(method, path, { body }))).toEqual(FORBIDDEN);
+  },
   'GET /auth/servers': async ({ path }) => {
     const asked = () => call('GET', `${path}?address=a@example.test`);
     for (let n = 0; n < 60; n++) expect((await asked()).statusCode).toBe(200);
@@ -210,6 +214,11 @@ const DECISIONS: Record<string, 'forbidden' | ((route: Route) => Promise<void>)>
   'GET /api-keys': 'forbidden',
   'POST /api-keys': 'forbidden',
   'DELETE /api-keys/{id}': 'forbidden',
+  'GET /persons': 'forbidden',
+  'POST /persons': 'forbidden',
+  'PATCH /persons/{id}': 'forbidden',
+  'DELETE /persons/{id}': 'forbidden',
+  'POST /persons/{id}/reset-password': 'forbidden',
   'GET /webhooks/endpoints': 'forbidden',
   'POST /webhooks/endpoints': 'forbidden',
   'GET /webhooks/endpoints/{id}': 'forbidden',
@@ -284,7 +293,9 @@ describe('a key of one account', () => {
 describe('a key that may only read', () => {
   it('is rejected for every change, and for nothing else', async () => {
     const { endpoint, keyId } = await administration();
-    for (const route of routes.filter(({ path }) => !/^\/session$|\/stream$|\/auth\/servers$|^\/lookup$/.test(path))) {
+    for (const route of routes.filter(
+      ({ path }) => !/^\/session(\/password)?$|\/stream$|\/auth\/servers$|^\/lookup$/.test(path),
+    )) {
       const { method, path } = route;
       const id = path.startsWith('/accounts/')
         ? ids().own

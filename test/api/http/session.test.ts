@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import type { Session } from '../../../src/contract/session.ts';
+import type { Session } from '../../../src/contract/access/session.ts';
 import { type ApiUnderTest, apiUnderTest } from '../../helpers/product/api-under-test.ts';
 import { createApiKey, deleteApiKey } from '../../../src/db/access/api-keys.ts';
 import { newId } from '../../../src/new-id.ts';

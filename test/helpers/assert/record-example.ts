@@ -17,7 +17,7 @@ export interface RecordedCall {
 }
 
 /** The token of a link, a bearer secret. */
-const TOKEN = /(?<=\/connect\/)[\w-]{43}/g;
+const TOKEN = /(?<=\/connect\/|\/invitation#)[\w-]{43}/g;
 
 export const isRecording = () => process.env['RECORD_EXAMPLES'] !== undefined;
 

@@ -1,6 +1,7 @@
 import Type from 'typebox';
-import { KeyAccounts, KeyPermissions } from './api-key.ts';
-import { DateTime, Nullable, ObjectName } from './common.ts';
+import { KeyAccounts, KeyPermissions } from '../api-key.ts';
+import { DateTime, Nullable, ObjectName, OneOf } from '../common.ts';
+import { PERSON_SOURCES } from './person.ts';
 
 /** Who a call comes from: an API key or a person, and their session. */
 export const Session = Type.Object(
@@ -13,9 +14,10 @@ export const Session = Type.Object(
     person: Nullable(
       Type.Object({
         id: Type.String({ description: '`per_…`' }),
-        name: Type.String({ description: 'name and address, as the identity provider has them' }),
+        name: Type.String({ description: 'name and address' }),
+        source: OneOf(PERSON_SOURCES, { description: '`invitation`: signed in with a password' }),
       }),
-      'who is signed in by `OIDC_ISSUER`; null: a key is',
+      'who is signed in; null: a key is',
     ),
     permissions: KeyPermissions,
     accounts: KeyAccounts,
