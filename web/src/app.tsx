@@ -4,6 +4,7 @@ import { Link, Redirect, Route, Switch, useLocation, useSearch } from 'wouter-pr
 import { api, BASE, onSignedOut, type Session, take } from './api/client.ts';
 import { mayOf, SESSION, useMay } from './access/may.tsx';
 import { ClosedPage, OwnOverviewPage } from './access/own-overview.tsx';
+import { ChangePassword, ChoosePassword } from './access/passwords.tsx';
 import { SignIn } from './access/sign-in.tsx';
 import iconUrl from './icon.svg';
 import { BatchPage } from './mail/batch.tsx';
@@ -24,6 +25,7 @@ import { MailboxPage } from './pages/mailbox.tsx';
 import { MailboxesPage } from './pages/mailboxes.tsx';
 import { ConnectPage } from './pages/connect-mailbox.tsx';
 import { OverviewPage } from './pages/overview.tsx';
+import { PeoplePage } from './pages/people.tsx';
 import { ReplayPage } from './pages/deliveries/replay.tsx';
 import { SettingsPage } from './pages/settings.tsx';
 import { Icon, type IconName } from './ui/icons.tsx';
@@ -36,6 +38,7 @@ import { Toasts } from './ui/toast.tsx';
 /** The dashboard, or the sign-in page without a session. */
 export function App() {
   const queries = useQueryClient();
+  const [location] = useLocation();
   const session = useQuery({
     queryKey: SESSION,
     queryFn: () =>
@@ -46,6 +49,7 @@ export function App() {
     staleTime: 60_000,
   });
   useEffect(() => onSignedOut(() => queries.setQueryData(SESSION, null)), [queries]);
+  if (location === '/sign-in/invitation') return <ChoosePassword />;
   if (session.isPending) return null;
   if (session.error)
     return (
@@ -122,6 +126,7 @@ function Shell({ session }: { session: Session }) {
               {session.person ? 'Signed in as' : 'Signed in with the key'}{' '}
               <strong>{session.person?.name ?? session.api_key_name}</strong>
             </span>
+            {session.person?.source === 'invitation' && <OwnPassword />}
             <Version />
             <TimesSwitch times={times} changed={setTimes} />
             <ThemeSwitch />
@@ -135,6 +140,19 @@ function Shell({ session }: { session: Session }) {
         </main>
       </div>
       <Toasts />
+    </>
+  );
+}
+
+/** Offers people with a password to change it. */
+function OwnPassword() {
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <>
+      <button type="button" class="button small" onClick={() => setOpen(true)}>
+        Change password
+      </button>
+      {isOpen && <ChangePassword close={() => setOpen(false)} />}
     </>
   );
 }
@@ -197,6 +215,9 @@ function Pages() {
       <Route path="/endpoints/:id">{({ id }) => <EndpointPage key={id} id={id} />}</Route>
       <Route path="/events">
         <EventsPage />
+      </Route>
+      <Route path="/keys/people">
+        <PeoplePage />
       </Route>
       <Route path="/keys">
         <KeysPage />

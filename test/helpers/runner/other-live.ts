@@ -46,6 +46,7 @@ export const OTHER_LIVE: readonly string[] = [
   'live/front/lost-key',
   'live/front/find',
   'live/front/incident',
+  'live/front/invited-people',
   'live/front/operator',
   'live/front/mail',
   'live/front/people',

@@ -355,6 +355,7 @@ test('is usable in the dark, on a narrow screen, and for a screen reader', async
     ['endpoint', `/endpoints/${endpoint?.id ?? ''}`, 'Last hour'],
     ['events', '/events', 'Live'],
     ['keys', '/keys', 'Who may call the API'],
+    ['people', '/keys/people', 'No people yet'],
     ['links', '/mailboxes/links?status=all', 'Office of Ben'],
     ['oauth apps', '/mailboxes/apps', 'Mail of customers'],
     ['audit', '/audit', 'refused 401'],

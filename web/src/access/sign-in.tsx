@@ -1,7 +1,8 @@
 import { useQuery } from '@tanstack/preact-query';
+import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import { useLocation, useSearch } from 'wouter-preact';
-import { api, BASE, type Session, take } from '../api/client.ts';
+import { api, BASE, postPage, type Session, take } from '../api/client.ts';
 import iconUrl from '../icon.svg';
 import { TextField } from '../ui/field.tsx';
 import { Notice, Problem } from '../ui/parts.tsx';
@@ -10,7 +11,8 @@ import { Notice, Problem } from '../ui/parts.tsx';
 function useOptions() {
   return useQuery({
     queryKey: ['sign-in-options'],
-    queryFn: async () => (await (await fetch(`${BASE}/sign-in/options`)).json()) as { oidc: boolean },
+    queryFn: async () =>
+      (await (await fetch(`${BASE}/sign-in/options`)).json()) as { oidc?: boolean; password?: boolean },
     staleTime: Number.POSITIVE_INFINITY,
   });
 }
@@ -38,59 +40,130 @@ function WithProvider() {
       <a class="button main-action wide" href={`${BASE}/sign-in/oidc?return=${encodeURIComponent(page)}`}>
         Single sign-on
       </a>
-      <p class="quiet small">Or with an API key:</p>
     </>
   );
 }
 
-/** Leads people to their identity provider. Asks for an API key, and discards it once the session exists. */
-export function SignIn({ signedIn }: { signedIn: (session: Session) => void }) {
-  const [key, setKey] = useState('');
+/** A form that signs in. */
+function SignInForm(props: {
+  action: string;
+  isMain: boolean;
+  incomplete: boolean;
+  signIn: () => Promise<Session>;
+  signedIn: (session: Session) => void;
+  children: ComponentChildren;
+}) {
   const [error, setError] = useState<unknown>();
   const [busy, setBusy] = useState(false);
-  const byProvider = useOptions().data?.oidc ?? false;
   const submit = async (event: Event) => {
     event.preventDefault();
     setBusy(true);
     setError(undefined);
     try {
-      signedIn(await take(api.POST('/api/v1/session', { headers: { 'X-API-KEY': key.trim() } })));
+      props.signedIn(await props.signIn());
     } catch (failure) {
       setError(failure);
       setBusy(false);
     }
   };
   return (
+    <form class="stack" onSubmit={(event) => void submit(event)}>
+      {props.children}
+      <Problem error={error} />
+      <button class={`button wide ${props.isMain ? 'main-action' : ''}`} disabled={busy || props.incomplete}>
+        {busy ? 'Signing in …' : props.action}
+      </button>
+    </form>
+  );
+}
+
+interface Way {
+  isMain: boolean;
+  signedIn: (session: Session) => void;
+}
+
+/** The way of invited people. */
+function WithPassword({ isMain, signedIn }: Way) {
+  const [email, setEmail] = useState('');
+  const [password, setPassword] = useState('');
+  const signIn = async () => {
+    await postPage('/sign-in/password', { email, password });
+    return take(api.GET('/api/v1/session'));
+  };
+  return (
+    <SignInForm action="Sign in" incomplete={email.trim() === '' || password === ''} {...{ isMain, signIn, signedIn }}>
+      <TextField
+        label="Email address"
+        type="email"
+        autocomplete="username"
+        required
+        autofocus={isMain}
+        value={email}
+        set={setEmail}
+      />
+      <TextField
+        label="Password"
+        type="password"
+        autocomplete="current-password"
+        required
+        value={password}
+        set={setPassword}
+      />
+    </SignInForm>
+  );
+}
+
+/** Asks for an API key, and discards it once the session exists. */
+function WithKey({ isMain, signedIn, action }: Way & { action: string }) {
+  const [key, setKey] = useState('');
+  const signIn = () => take(api.POST('/api/v1/session', { headers: { 'X-API-KEY': key.trim() } }));
+  return (
+    <SignInForm incomplete={key.trim() === ''} {...{ action, isMain, signIn, signedIn }}>
+      <TextField
+        label="API key"
+        type="password"
+        autocomplete={isMain ? 'current-password' : 'off'}
+        required
+        autofocus={isMain}
+        value={key}
+        set={setKey}
+      />
+    </SignInForm>
+  );
+}
+
+/** A page without a session: its content in a card below the name of the product. */
+export function Alone({ children }: { children: ComponentChildren }) {
+  return (
     <div class="alone">
       <main class="stack">
         <div class="brand">
           <img src={iconUrl} alt="" width="28" height="28" /> Email API
         </div>
-        <form class="card pad stack" onSubmit={(event) => void submit(event)}>
-          <h1>Sign in</h1>
-          {byProvider ? (
-            <WithProvider />
-          ) : (
-            <p class="quiet">
-              With an API key. <code>npm start</code> prints the first one and stores it in{' '}
-              <code>.data/bootstrap-api-key</code>.
-            </p>
-          )}
-          <TextField
-            label="API key"
-            type="password"
-            autocomplete="current-password"
-            required
-            autofocus={!byProvider}
-            value={key}
-            set={setKey}
-          />
-          <Problem error={error} />
-          <button class={`button wide ${byProvider ? '' : 'main-action'}`} disabled={busy || key.trim() === ''}>
-            {busy ? 'Signing in …' : 'Sign in'}
-          </button>
-        </form>
+        <div class="card pad stack">{children}</div>
       </main>
     </div>
+  );
+}
+
+/** The ways to sign in: at the identity provider, with a password, with an API key. */
+export function SignIn({ signedIn }: { signedIn: (session: Session) => void }) {
+  const { oidc = false, password = false } = useOptions().data ?? {};
+  return (
+    <Alone>
+      <h1>Sign in</h1>
+      {oidc && <WithProvider />}
+      {oidc && password && <p class="quiet small">Or with your password:</p>}
+      {password && <WithPassword isMain={!oidc} signedIn={signedIn} />}
+      {oidc || password ? (
+        <p class="quiet small">Or with an API key:</p>
+      ) : (
+        <p class="quiet">
+          With an API key. <code>npm start</code> prints the first one and stores it in{' '}
+          <code>.data/bootstrap-api-key</code>.
+        </p>
+      )}
+      <WithKey action={password ? 'Sign in with the key' : 'Sign in'} isMain={!oidc && !password} signedIn={signedIn} />
+    </Alone>
   );
 }

@@ -18,6 +18,7 @@ export type ApiKey = Schemas['ApiKey'];
 export type AuditRecord = Schemas['AuditRecord'];
 export type AuthLink = Schemas['AuthLink'];
 export type OAuthApp = Schemas['OAuthApp'];
+export type Person = Schemas['Person'];
 export type Overview = Schemas['Overview'];
 export type Session = Schemas['Session'];
 
@@ -67,6 +68,18 @@ export async function take<T>(call: Promise<Answer<T>>): Promise<T> {
   throw failure;
 }
 
+/** Calls a route of the sign-in page, which is no part of the public API. @throws as `take` */
+export function postPage<T>(path: string, body: object): Promise<T> {
+  const headers = { 'Content-Type': 'application/json' };
+  const call = fetch(`${BASE}${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
+  return take<T>(
+    call.then(async (response) => {
+      const json = (await response.json().catch(() => undefined)) as T;
+      return response.ok ? { data: json, response } : { error: json, response };
+    }),
+  );
+}
+
 /** The message of any thrown value. */
 export function wordsOf(error: unknown): { title: string; detail: string } {
   if (error instanceof ApiFailure) return { title: error.title, detail: sentence(error.message) };
@@ -74,6 +87,8 @@ export function wordsOf(error: unknown): { title: string; detail: string } {
 }
 
 function sentence(text: string): string {
-  const head = text.charAt(0).toUpperCase() + text.slice(1);
+  // a message about a field begins with its name
+  const plain = text.replace(/^[a-z]+(_[a-z]+)+/, (name) => name.replaceAll('_', ' '));
+  const head = plain.charAt(0).toUpperCase() + plain.slice(1);
   return /[.!?]$/.test(head) ? head : `${head}.`;
 }

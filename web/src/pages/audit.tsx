@@ -83,7 +83,7 @@ export function AuditPage() {
   });
   const names = useKeyNames();
   return (
-    <Page title="Audit" intro="Who did what to keys, mailboxes and endpoints, also when it was refused.">
+    <Page title="Audit" intro="Who did what to keys, people, mailboxes and endpoints, also when it was refused.">
       <section class="card" aria-label="Audit log">
         <div class="filters" role="search">
           <SelectField

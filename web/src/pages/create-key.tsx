@@ -16,7 +16,7 @@ const LIVES = [
 ];
 const PERMISSIONS = [
   { value: 'full', label: 'Everything' },
-  { value: 'operate', label: 'Everything but keys' },
+  { value: 'operate', label: 'Everything but keys and people' },
   { value: 'read', label: 'Reading only' },
 ] as const;
 const SCOPES = [

@@ -28,11 +28,16 @@ export function KeysPage() {
       title="Keys"
       intro="Who may call the API, and what each of them may do."
       actions={
-        <Allowed to="administer">
-          <button type="button" class="button main-action" onClick={() => setDialog({ kind: 'create' })}>
-            Create a key
-          </button>
-        </Allowed>
+        <>
+          <Link href="/keys/people" class="button">
+            People
+          </Link>
+          <Allowed to="administer">
+            <button type="button" class="button main-action" onClick={() => setDialog({ kind: 'create' })}>
+              Create a key
+            </button>
+          </Allowed>
+        </>
       }
     >
       {creator !== '' && (
@@ -67,7 +72,7 @@ export function KeysPage() {
   );
 }
 
-const ACCESS = { full: 'everything', operate: 'all but keys', read: 'read only' };
+const ACCESS = { full: 'everything', operate: 'all but keys and people', read: 'read only' };
 
 interface Actions {
   revoke: (key: ApiKey) => void;
