@@ -148,7 +148,10 @@ export function Alone({ children }: { children: ComponentChildren }) {
 
 /** The ways to sign in: at the identity provider, with a password, with an API key. */
 export function SignIn({ signedIn }: { signedIn: (session: Session) => void }) {
-  const { oidc = false, password = false } = useOptions().data ?? {};
+  const { data, isPending } = useOptions();
+  const { oidc = false, password = false } = data ?? {};
+  // the first field that is shown has the focus
+  if (isPending) return <Alone>{null}</Alone>;
   return (
     <Alone>
       <h1>Sign in</h1>

@@ -137,12 +137,12 @@ function HowSignsIn({ person: { source, invitation_expires_at: until } }: { pers
   if (until === null) return <>with a password</>;
   if (new Date(until).getTime() <= Date.now()) return <Badge tone="bad">link expired</Badge>;
   return (
-    <>
+    <div>
       <Badge tone="warn">invited</Badge>
       <span class="sub">
         the link ends <Time at={until} />
       </span>
-    </>
+    </div>
   );
 }
 
