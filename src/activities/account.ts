@@ -27,6 +27,8 @@ export interface AccountDeps {
 export interface AccountState {
   status: AccountStatus;
   initialSync: InitialSyncStatus | null;
+  /** false: no connection is held open; left out by earlier versions */
+  watch?: boolean;
 }
 
 export type AccountActivities = ReturnType<typeof createAccountActivities>;
@@ -57,7 +59,7 @@ export function createAccountActivities({ db, client, heartbeatTimeoutMs }: Acco
   /** Null when the account does not exist or is being removed. */
   async function loadAccount({ accountId }: { accountId: string }): Promise<AccountState | null> {
     const state = await getAccountState(db, accountId);
-    return state ? { status: state.status, initialSync: state.initialSync } : null;
+    return state ? { status: state.status, initialSync: state.initialSync, watch: state.watch } : null;
   }
 
   /**

@@ -311,6 +311,7 @@ async function addAccount(
     name: intent.name ?? login,
     initialSyncDays: initialSyncDaysOf(intent),
     folderChoice: intent.config?.folders ?? null,
+    watch: intent.config?.watch,
     at,
   });
   if (!account) return false;
@@ -332,6 +333,7 @@ async function reconnectAccount(
   const change = await updateConnection(tx, accountId, {
     ...{ ...connection, name: intent.name, initialSyncDays },
     folderChoice: intent.config?.folders,
+    watch: intent.config?.watch,
   });
   if (!change) return false;
   const { account, previous } = change;

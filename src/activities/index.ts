@@ -1,3 +1,4 @@
+import type { AccountStatus } from '../contract/account.ts';
 import { type AccountDeps, createAccountActivities } from './account.ts';
 import { createBatchActivities } from './change-emails.ts';
 import { createChangeEmailActivities, createChangeFolderActivities } from './change-mailbox.ts';
@@ -35,13 +36,15 @@ export type Activities = ReturnType<typeof createActivities>;
  */
 export function createActivities(outerDeps: ActivityDeps) {
   const accounts = createAccountActivities(outerDeps);
+  /** Commits the status with its event, and makes the account's workflow load it. */
+  const mark = async (accountId: string, status: AccountStatus, detail: string) => {
+    await accounts.setAccountStatus({ accountId, status, detail });
+    await accounts.startAccount({ accountId });
+  };
   const deps = {
     ...outerDeps,
-    /** commits the status with its event, and makes the account's workflow close its connection */
-    async markDisconnected(accountId: string, detail: string): Promise<void> {
-      await accounts.setAccountStatus({ accountId, status: 'disconnected', detail });
-      await accounts.startAccount({ accountId });
-    },
+    markDisconnected: (accountId: string, detail: string) => mark(accountId, 'disconnected', detail),
+    markRunning: (accountId: string) => mark(accountId, 'running', ''),
   };
   return withFailures({
     ...accounts,

@@ -2,10 +2,11 @@ import { CancelledFailure, Context } from '@temporalio/activity';
 import { sleep } from '../async.ts';
 import { ApiError } from '../contract/errors.ts';
 import { ImportStopped } from '../db/coordination/import-state.ts';
-import { takeLease } from '../db/coordination/lease.ts';
+import { LeaseLost, takeLease } from '../db/coordination/lease.ts';
 import { MailError } from '../mail-wire/mail-error.ts';
 import { createTokenEnds } from '../mailbox/logins.ts';
 import { isScanned, scanBaseline } from '../mailbox/baseline.ts';
+import { type LoginDeps, withLoginConfirmed } from '../mailbox/confirm-login.ts';
 import type { SyncContext } from '../mailbox/context.ts';
 import { removeExcluded } from '../mailbox/folders/exclude.ts';
 import { syncFolders } from '../mailbox/folders/list-pass.ts';
@@ -14,6 +15,7 @@ import { importHistory } from '../mailbox/import-history.ts';
 import { loadSyncSettings, saveVerification, type SyncSettings } from '../mailbox/settings.ts';
 import { loadFolders } from '../mailbox/store/folders.ts';
 import { loadImportRun } from '../mailbox/store/import-folders.ts';
+import { syncOnce } from '../mailbox/sync-pass.ts';
 import { type Verification, verifyMailbox } from '../mailbox/verify.ts';
 import { watch } from '../mailbox/watch.ts';
 import { toFailure } from './failures.ts';
@@ -36,8 +38,15 @@ const IMPORT_MS = 10 * MINUTE;
 const SCAN_RETRY_MS = MINUTE;
 const SCAN_RETRY_MAX_MS = 60 * MINUTE;
 
+/** What work on a mailbox needs that may find out about the login of its account. */
+export type MailboxActivityDeps = WatchDeps &
+  LoginDeps & {
+    /** makes an account `running` that no watch follows: its mailbox was reached */
+    markRunning(accountId: string): Promise<void>;
+  };
+
 /** Long activities on the queue `mailboxes`: each holds IMAP connections of one account. */
-export function createMailboxActivities(deps: WatchDeps) {
+export function createMailboxActivities(deps: MailboxActivityDeps) {
   const heartbeatMs = deps.heartbeatMs ?? HEARTBEAT_MS;
 
   async function withHeartbeats<T>(what: string, work: () => Promise<T>): Promise<T> {
@@ -66,7 +75,12 @@ export function createMailboxActivities(deps: WatchDeps) {
     return withHeartbeats('verification', () => verifyWhole(deps, accountId));
   }
 
-  return { watchMailbox, importMailbox, importOlderMail, verifyStore };
+  /** Brings the store in sync with the mailbox once. */
+  async function syncStore({ accountId }: { accountId: string }): Promise<void> {
+    await withHeartbeats('sync', () => syncWhole(deps, accountId));
+  }
+
+  return { watchMailbox, importMailbox, importOlderMail, verifyStore, syncStore };
 }
 
 async function watchUntilEnd(deps: WatchDeps, accountId: string): Promise<void> {
@@ -76,6 +90,8 @@ async function watchUntilEnd(deps: WatchDeps, accountId: string): Promise<void> 
   const lease = await takeLease(deps.db, accountId, deps.workerId ?? null);
   const settings = lease && (await loadSyncSettings(deps.db, accountId));
   if (!lease || !settings) throw toFailure(accountNotFound());
+  // even without a signal, its workflow then loads the account again
+  if (!settings.isWatched) throw toFailure(new LeaseLost(accountId));
   const end = endSignal(WATCH_MS * (1 + Math.random() * 0.4));
   // A cancellation arrives with the response to a heartbeat; new settings and a removal should not wait for one.
   const stopListening = deps.leases.onLost(lease, end.abort);
@@ -172,31 +188,67 @@ async function importInTurns(
   }
 }
 
-async function verifyWhole(deps: WatchDeps, accountId: string): Promise<Verification> {
-  const settings = await loadSyncSettings(deps.db, accountId);
-  if (!settings) throw toFailure(accountNotFound());
+async function verifyWhole(deps: MailboxActivityDeps, accountId: string): Promise<Verification> {
+  const verification = await onMailbox(deps, accountId, (mailbox, signal) =>
+    onSession(mailbox, (ctx) => verifyMailbox(ctx, signal)),
+  );
+  await saveVerification(deps.db, accountId, verification.differences);
+  if (verification.differences > 0) {
+    deps.logger.error({ accountId, ...verification }, 'verification found differences');
+  }
+  return verification;
+}
+
+/**
+ * One thorough sync pass. Where no watch does so, mail from before the connect is recorded after it: until then an older
+ * message that has moved is not treated as new.
+ */
+async function syncWhole(deps: MailboxActivityDeps, accountId: string): Promise<void> {
+  const { isWatched, status } = await onMailbox(deps, accountId, async (mailbox, signal) => {
+    if (!mailbox.settings.choice.isApplied) await applyChoice(mailbox);
+    const { failure } = await onSession(mailbox, (ctx) => syncOnce(ctx, { thorough: true }));
+    if (!mailbox.settings.isWatched && !mailbox.baseline.scanned) await inTurns(mailbox, signal, scanBaseline);
+    if (failure !== undefined) throw new ApiError('provider_error', `the sync is not complete: ${failure}`);
+    return mailbox.settings;
+  });
+  if (!isWatched && status !== 'running') await deps.markRunning(accountId);
+}
+
+/** Works on a mailbox once, beside its watch. A login that is refused twice makes the account `disconnected`. */
+async function onMailbox<T>(
+  deps: MailboxActivityDeps,
+  accountId: string,
+  work: (mailbox: Mailbox, signal: AbortSignal) => Promise<T>,
+): Promise<T> {
   const { cancellationSignal } = Context.current();
+  const settingsOf = async () => {
+    const settings = await loadSyncSettings(deps.db, accountId);
+    if (!settings) throw accountNotFound();
+    return settings;
+  };
   try {
-    const mailbox = await openMailbox(deps, { accountId, watchEpoch: null }, settings, cancellationSignal);
-    const verification = await verifyOn(mailbox, cancellationSignal);
-    await saveVerification(deps.db, accountId, verification.differences);
-    if (verification.differences > 0) {
-      deps.logger.error({ accountId, ...verification }, 'verification found differences');
-    }
-    return verification;
+    return await withLoginConfirmed(deps, accountId, 'imap', {
+      attempt: async () => {
+        const lease = { accountId, watchEpoch: null };
+        const mailbox = await openMailbox(deps, lease, await settingsOf(), cancellationSignal);
+        return work(mailbox, cancellationSignal);
+      },
+      drop: () => {},
+      tried: async () => (await settingsOf()).credentials,
+    });
   } catch (error) {
-    if (cancellationSignal.aborted) throw new CancelledFailure('the verification was cancelled');
+    if (cancellationSignal.aborted) throw new CancelledFailure('the work on the mailbox was cancelled');
     throw toFailure(error);
   }
 }
 
-/** Begins again when the server ends the session with its token. */
-async function verifyOn(mailbox: Mailbox, signal: AbortSignal): Promise<Verification> {
+/** Works on one connection; begins again when the server ends the session with its token. */
+async function onSession<T>(mailbox: Mailbox, work: (ctx: SyncContext) => Promise<T>): Promise<T> {
   const isTokenEnd = createTokenEnds();
   for (;;) {
     const ctx = await openContext(mailbox);
     try {
-      return await verifyMailbox(ctx, signal);
+      return await work(ctx);
     } catch (error) {
       if (!isTokenEnd(ctx.session.token, error)) throw error;
     } finally {

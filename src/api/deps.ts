@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import type pg from 'pg';
 import type { Permissions } from '../contract/api-key.ts';
-import type { ConnectIntent, MailboxReparse, MailboxVerification } from '../contract/account.ts';
+import type { ConnectIntent, MailboxReparse, MailboxSync, MailboxVerification } from '../contract/account.ts';
 import type { LoginHelp, MailServers } from '../contract/auth-link.ts';
 import type { EmailUpdate } from '../workflows/change-mailbox.ts';
 import type { UpdateFolder } from '../contract/folder.ts';
@@ -61,6 +61,10 @@ export interface Commands extends ChangeCommands, SendCommands, DraftCommands {
   removeAccount(accountId: string): Promise<void>;
   /** Compares the store with the whole mailbox; resolves with the state so far when it takes long. */
   verifyMailbox(accountId: string): Promise<MailboxVerification>;
+  /** Brings the store in sync with the mailbox; resolves with the state so far when it takes long. */
+  syncMailbox(accountId: string): Promise<MailboxSync>;
+  /** Makes a change of the settings of an account take effect. */
+  reloadAccount(accountId: string): Promise<void>;
   /** Reparses the stored mail of an account; resolves with the state so far when it takes long. */
   reparseMailbox(accountId: string): Promise<MailboxReparse>;
   /** Lists the workflow executions of an account, newest first; `after` is `next` of the previous page. */

@@ -140,6 +140,7 @@ export const Account = Type.Object(
       'null: emails are stored as long as they are in the mailbox',
     ),
     folders: Type.Optional(Nullable(FolderChoice, 'the folders that are stored; null: all')),
+    watch: Type.Optional(Type.Boolean({ description: 'false: the mailbox is not followed; see `syncMailbox`' })),
   },
   { $id: 'Account', description: 'a connected mailbox' },
 );
@@ -212,6 +213,17 @@ export const MailboxVerification = Type.Object(
 );
 export type MailboxVerification = Type.Static<typeof MailboxVerification>;
 
+export const MailboxSync = Type.Object(
+  {
+    object: ObjectName('MailboxSync'),
+    account_id: IdOf('account'),
+    status: JobStatus,
+    workflow_id: Type.String({ description: 'the workflow in the Temporal UI' }),
+  },
+  { $id: 'MailboxSync', description: 'a sync of a mailbox' },
+);
+export type MailboxSync = Type.Static<typeof MailboxSync>;
+
 export const MailboxReparse = Type.Object(
   {
     object: ObjectName('MailboxReparse'),
@@ -280,11 +292,19 @@ export const AuthIntent = Type.Object(
                 'so many days. On a reconnect it starts one unless an import of the account is unfinished',
             }),
           ),
+          watch: Type.Optional(
+            Type.Boolean({
+              default: true,
+              description:
+                'false: no connection is held open, and only `syncMailbox` and the daily verification bring the account in ' +
+                'sync. On a reconnect, omitted: as before',
+            }),
+          ),
           folders: Type.Optional(
             Nullable(FolderChoice, 'the folders to store; null: all. On a reconnect, omitted: as before'),
           ),
         },
-        { description: 'what to store of the mail that is there already; omitted: nothing' },
+        { description: 'what to store, and whether the mailbox is followed; omitted: the defaults' },
       ),
     ),
     state: Type.Optional(

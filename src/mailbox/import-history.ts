@@ -14,7 +14,7 @@ export async function importHistory(ctx: SyncContext, run: ImportRun, signal: Ab
     const pending = await pendingFolders(ctx.db, run);
     if (pending.length === 0) {
       if (isSettled) return;
-      await syncOnce(ctx, new Set());
+      await syncOnce(ctx, {});
       isSettled = true;
       continue;
     }

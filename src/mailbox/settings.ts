@@ -1,5 +1,5 @@
 import { eq, sql } from 'drizzle-orm';
-import type { Encryption, ServerSettings } from '../contract/account.ts';
+import type { AccountStatus, Encryption, ServerSettings } from '../contract/account.ts';
 import type { OAuth2Credentials } from '../contract/oauth.ts';
 import { normalAuthservId } from '../mime/authentication/results.ts';
 import { normalAddress } from '../mail-wire/addresses.ts';
@@ -27,6 +27,9 @@ export interface SyncSettings {
   initialSync: { days: number } | null;
   /** which folders are stored */
   choice: AccountChoice;
+  status: AccountStatus;
+  /** false: no connection is held open */
+  isWatched: boolean;
 }
 
 const settingsOfAccount = statement(
@@ -59,6 +62,8 @@ export async function loadSyncSettings(db: Queryable, accountId: string): Promis
     connectedAt: row.connectedAt,
     initialSync: row.initialSyncStatus ? { days: row.initialSyncDays ?? 30 } : null,
     choice: { folders: row.folderChoice, isApplied: row.choiceApplied },
+    status: row.status as AccountStatus,
+    isWatched: row.watch,
   };
 }
 

@@ -51,7 +51,7 @@ export async function syncMailbox(ctx: SyncContext, options: SyncOptions): Promi
   const missing = await notePass(ctx, failure);
   // a later pass decides about what left before it began, whatever the clock was then
   if (missing) await inLease(ctx.db, ctx.lease, (tx) => vanishedBy(tx, ctx.account.id, new Date()));
-  return { ...passes.list, missing, undecided: passes.undecided };
+  return { ...passes.list, missing, undecided: passes.undecided, failure };
 }
 
 /** Stores whether the account is in sync; returns whether emails may have left a folder about which nothing is decided. */
@@ -73,6 +73,8 @@ export interface SyncedList extends FolderListPass {
   missing: boolean;
   /** folders kept changing: the next sync follows soon */
   undecided?: boolean;
+  /** why the account is not in sync after the pass; left out: it is */
+  failure?: string | undefined;
 }
 
 /** The input of one pass over the folders. */
@@ -179,13 +181,15 @@ export async function selectInbox(ctx: SyncContext, list: SyncedList): Promise<S
  * Syncs the whole mailbox once, alongside the watch: afterwards the store has the location of every email, and no deleted
  * ones. Folders with the paths `changed` are synced even if their counters did not change.
  */
-export async function syncOnce(ctx: SyncContext, changed: ReadonlySet<string>): Promise<void> {
+export async function syncOnce(
+  ctx: SyncContext,
+  options: Pick<SyncOptions, 'changed' | 'thorough'>,
+): Promise<SyncedList> {
   const scanned = isScanned(await loadFolders(ctx.db, ctx.account.id));
   const own = { ...ctx, baselineKnown: () => scanned };
   for (let renewals = 0; ; renewals++) {
     try {
-      await syncMailbox(own, { changed, missingBefore: true, freshSession: renewals > 0 });
-      return;
+      return await syncMailbox(own, { ...options, missingBefore: true, freshSession: renewals > 0 });
     } catch (error) {
       if (!(error instanceof DoubtfulList) || renewals === MAX_RENEWALS) throw error;
       // Not in parallel: the server may allow no further connection.

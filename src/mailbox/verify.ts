@@ -143,7 +143,7 @@ async function lastingOf(ctx: SyncContext, before: Difference[], signal: AbortSi
   const ids = new Set(before.map(({ folderId }) => folderId));
   const pathsOf = (folders: FolderState[]) => new Set(folders.map(({ path }) => path));
   const suspect = async () => comparable(await loadFolders(ctx.db, ctx.account.id)).filter(({ id }) => ids.has(id));
-  await syncOnce(ctx, pathsOf(await suspect()));
+  await syncOnce(ctx, { changed: pathsOf(await suspect()) });
   if (before.length === 0) return [];
   const again = (await compareFolders(ctx, await suspect(), signal)).found.concat(await compareList(ctx));
   const seen = new Set(before.map(keyOf));

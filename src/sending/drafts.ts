@@ -193,7 +193,7 @@ export async function removeDraftEmail(ctx: SyncContext, draftId: string): Promi
     let isExpunged = false;
     for (const location of locations) isExpunged = (await expungeAt(ctx, location, draft.messageId)) || isExpunged;
     // It may have moved, which a sync pass detects; or an earlier attempt has expunged it.
-    if (!isExpunged && moves === 0) await syncOnce(ctx, new Set(all.map(({ path }) => path)));
+    if (!isExpunged && moves === 0) await syncOnce(ctx, { changed: new Set(all.map(({ path }) => path)) });
     else if (await deleteFromStore(ctx, draft.emailId, locations)) return;
   }
   throw new MailError('provider_error', 'imap', 'other mail programs keep moving this draft; retry later');

@@ -35,7 +35,10 @@ import { setSearchAttributes } from './search-attributes.ts';
  * errored       watchMailbox is run with backoff        running       `mailboxConnected`
  *                                                       disconnected  2 refused logins in a row
  * disconnected  nothing                                 connecting    `reconnected`
+ * unwatched     nothing: `watch` is false               connecting    `reconnected`, with `watch` true
+ *                                                       disconnected  `reconnected`: a call was refused the login twice
  * any                                                   connecting    `reconnected`: new settings are stored
+ * any                                                   unwatched     `reconnected`, with `watch` false
  * connecting, running                                   connecting    `watchLost`: the worker is lost, another one watches
  * any                                                   removing      cancelled by removeAccount: the activity stops
  *
@@ -109,7 +112,8 @@ export async function account(input: AccountInput): Promise<void> {
       const isImporting = row.initialSync === 'pending' || row.initialSync === 'running';
       if (isImporting && row.status !== 'disconnected') await startInitialSync(input);
       const isOutdated = () => signals.reconnected !== settingsVersion;
-      await stayConnected({ input, shown, signals, isOutdated, status: row.status, ...counts });
+      const { status, watch: isWatched = true } = row;
+      await stayConnected({ input, shown, signals, isOutdated, status, isWatched, ...counts });
       counts = NO_FAILURES;
     }
   } catch (error) {
@@ -141,6 +145,7 @@ interface Connection extends Counts, Shown {
   readonly isOutdated: () => boolean;
   /** as in the store */
   status: AccountStatus;
+  readonly isWatched: boolean;
   /** the server flooded the last connection: it counts as connected again when one lasts */
   flooded?: boolean;
 }
@@ -154,8 +159,8 @@ async function stayConnected(connection: Connection): Promise<void> {
       const { lastError } = connection.shown.current;
       await continueAsNew<typeof account>({ ...input, carried: { failures, refusals, backoff, lastError } });
     }
-    if (connection.status === 'disconnected') {
-      show(connection, 'disconnected');
+    if (connection.status === 'disconnected' || !connection.isWatched) {
+      show(connection, connection.status === 'disconnected' ? 'disconnected' : 'unwatched');
       await condition(isOutdated);
       return;
     }

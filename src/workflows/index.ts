@@ -12,4 +12,5 @@ export { reparse } from './reparse.ts';
 export { replay } from './replay.ts';
 export { deleteDraft, removeDraft, saveDraft } from './save-draft.ts';
 export { verifyMailbox } from './verify-mailbox.ts';
+export { syncMailbox } from './sync-mailbox.ts';
 export { finishSend, sendEmail } from './send-email.ts';

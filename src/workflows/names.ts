@@ -30,6 +30,7 @@ export const WORKFLOWS = {
   deleteDraft: 'deleteDraft',
   removeDraft: 'removeDraft',
   verifyMailbox: 'verifyMailbox',
+  syncMailbox: 'syncMailbox',
   replay: 'replay',
   reparse: 'reparse',
   importHistory: 'importHistory',
@@ -39,6 +40,7 @@ export const WORKFLOWS = {
 export const accountWorkflowId = (accountId: string) => `account/${accountId}`;
 export const initialSyncWorkflowId = (accountId: string) => `initial-sync/${accountId}`;
 export const verifyWorkflowId = (accountId: string) => `verify/${accountId}`;
+export const syncWorkflowId = (accountId: string) => `sync/${accountId}`;
 /** Reparses the stored mail of an account: all of it, or only emails whose parsing was cut short. */
 export const reparseWorkflowId = (accountId: string, only?: 'incomplete') =>
   `reparse/${accountId}${only ? `/${only}` : ''}`;
@@ -76,6 +78,7 @@ export const HOUSEKEEPING_WORKFLOW_ID = 'housekeeping';
 export const accountRunIds = (accountId: string): string[] => [
   initialSyncWorkflowId(accountId),
   verifyWorkflowId(accountId),
+  syncWorkflowId(accountId),
   reparseWorkflowId(accountId),
   reparseWorkflowId(accountId, 'incomplete'),
   accountWorkflowId(accountId),
@@ -102,6 +105,7 @@ export const ID_PREFIXES: Readonly<Record<string, string>> = {
   [WORKFLOWS.deleteDraft]: 'draft/',
   [WORKFLOWS.removeDraft]: 'draft/',
   [WORKFLOWS.verifyMailbox]: 'verify/',
+  [WORKFLOWS.syncMailbox]: 'sync/',
   [WORKFLOWS.replay]: 'replay/',
   [WORKFLOWS.reparse]: 'reparse/',
   [WORKFLOWS.importHistory]: 'import/',
@@ -124,7 +128,7 @@ export const UNSEALED_TYPE = 'Unsealed';
 export const SIGNALS = {
   /** deliverWebhooks: do not wait for the next attempt */
   retryNow: 'retryNow',
-  /** account: new settings are stored, connect with them */
+  /** account: new settings are stored, load them */
   reconnected: 'reconnected',
   /** account, from its watching activity: the mailbox is connected and being watched */
   mailboxConnected: 'mailboxConnected',

@@ -65,6 +65,8 @@ function watch(signalConnected: () => Promise<void>) {
     sync: { pollMs: 60_000, loginCheckMs: 100, loginsPerMinute: 6_000 },
     leases,
     signalConnected,
+    markDisconnected: async () => {},
+    markRunning: async () => {},
     heartbeatMs: 20,
     watches,
   });
@@ -105,6 +107,14 @@ describe('watching a mailbox', () => {
     const { db } = ground.database.database;
     const [row] = await db.select({ failure: accounts.watchFailure }).from(accounts).where(eq(accounts.id, accountId));
     expect(row?.failure).toBe('the IMAP server refused the login: no');
+  });
+
+  it('connects to no mailbox whose account has `watch` false, so that its workflow loads it again', async () => {
+    const { db } = ground.database.database;
+    await db.update(accounts).set({ watch: false }).where(eq(accounts.id, accountId));
+    const { ended } = watch(async () => {});
+    await expect(ended).rejects.toMatchObject({ type: 'lease_lost' });
+    expect(server.log).toEqual([]);
   });
 
   it('ends without a failure when other workers watch too few mailboxes, and is counted until then', async () => {

@@ -12,6 +12,7 @@ import { waitFor } from '../helpers/assert/wait.ts';
 let api: ApiUnderTest;
 const connected: AuthIntent[] = [];
 const removed: string[] = [];
+const reloaded: string[] = [];
 let connect: (intent: AuthIntent) => Promise<string> = () => Promise.reject(new Error('not set'));
 beforeAll(async () => {
   api = await apiUnderTest({
@@ -23,6 +24,15 @@ beforeAll(async () => {
       removeAccount: async (id) => {
         removed.push(id);
       },
+      reloadAccount: async (id) => {
+        reloaded.push(id);
+      },
+      syncMailbox: async (id) => ({
+        object: 'MailboxSync',
+        account_id: id,
+        status: 'completed',
+        workflow_id: `sync/${id}`,
+      }),
     },
   });
 });
@@ -106,7 +116,44 @@ describe('an account', () => {
       authserv_id: null,
       retention_days: null,
       folders: null,
+      watch: true,
     });
+  });
+
+  it('is watched or not, which its workflow learns with each change', async () => {
+    const id = await storeAccount(api.database);
+    const patch = (watch: unknown) => api.call('PATCH', `/accounts/${id}`, { body: { watch } });
+    const epoch = async () => {
+      const { rows } = await api.database.pool.query<{ epoch: string }>(
+        'select watch_epoch as epoch from accounts where id = $1',
+        [id],
+      );
+      return Number(rows[0]?.epoch);
+    };
+    expect((await patch(false)).json()).toMatchObject({ id, watch: false });
+    expect(await epoch()).toBe(1);
+    expect((await patch(false)).json()).toMatchObject({ watch: false });
+    // an unchanged watch continues
+    expect(await epoch()).toBe(1);
+    expect((await patch(true)).json()).toMatchObject({ watch: true });
+    expect(await epoch()).toBe(2);
+    expect(reloaded).toEqual([id, id, id]);
+    for (const wrong of ['false', 0, null]) {
+      const answer = await patch(wrong);
+      expect([answer.statusCode, answer.json().detail]).toEqual([400, expect.stringContaining('watch')]);
+    }
+  });
+
+  it('is synced by the command', async () => {
+    const id = await storeAccount(api.database);
+    const answer = await api.call('POST', `/accounts/${id}/sync`);
+    expect(answer.json()).toEqual({
+      object: 'MailboxSync',
+      account_id: id,
+      status: 'completed',
+      workflow_id: `sync/${id}`,
+    });
+    expect((await api.call('POST', `/accounts/${newId('account')}/sync`)).statusCode).toBe(404);
   });
 
   it('stores mail for a number of days, or as long as it is in the mailbox; metadata stays', async () => {

@@ -34,6 +34,7 @@ const RELEASED = {
   '0017_persons_and_audit_names': '8cd2a514fe4dbc7c93a2900f8ec5e5cd56bd247164a7124fa01edef2d0d15d42',
   '0018_token_renewals': '1e4aae3295da13f8956fb28383746ef7804a39fcb0c5bdcab6de2ba860473a83',
   '0019_invited_persons': 'b58ceaa82097d207b397945f7d3960cf6d714541f41d377fd0b0fa0bc2f89f04',
+  '0020_account_watch': 'e3b5bb084fe13c9332842677441fcf3d4979a97365a04999662083cadae4ba76',
 };
 
 let whole: TestDatabase;

@@ -152,7 +152,7 @@ describe('ingestion', () => {
     await ingestAppended(engine.ctx, folder, selected, [uid]);
     expect(await emailsOf(engine)).toHaveLength(1);
     expect(await engine.folder('INBOX')).toMatchObject({ uidNext: 1, totalCount: 1, unreadCount: 1 });
-    await syncOnce(engine.ctx, new Set());
+    await syncOnce(engine.ctx, {});
     expect(await engine.events()).toEqual(['email.new']);
   });
 
@@ -192,7 +192,7 @@ describe('the files of a batch that could not be saved', () => {
     const engine = await start();
     for (let n = 0; n < 120; n++) engine.server.append('INBOX', mailText({ subject: `mail ${n}` }));
     await takeLease(engine.ctx.db, engine.ctx.account.id);
-    await expect(syncOnce(engine.ctx, new Set())).rejects.toThrow();
+    await expect(syncOnce(engine.ctx, {})).rejects.toThrow();
     expect(await engine.files()).toEqual([]);
   });
 

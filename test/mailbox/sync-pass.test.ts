@@ -266,7 +266,7 @@ describe('a sync of a mailbox', () => {
     await sync(engine, { freshSession: true });
     engine.server.deleteFolder('Work');
     await expect(sync(engine)).rejects.toThrow(DoubtfulList);
-    await syncOnce(engine.ctx, new Set());
+    await syncOnce(engine.ctx, {});
     expect(await engine.events()).toEqual(['email.new', 'email.folder.delete', 'email.delete']);
     expect(engine.server.sessions.size).toBeLessThanOrEqual(2);
   });
@@ -281,7 +281,7 @@ describe('a sync of a mailbox', () => {
     engine.server.script.answer = (text, { name }, session) =>
       name === 'LIST' && stale.includes(session) && / OK /.test(text) ? `* LIST () "/" "Work"\r\n${text}` : text;
     await expect(sync(engine)).rejects.toThrow(DoubtfulList);
-    await syncOnce(engine.ctx, new Set());
+    await syncOnce(engine.ctx, {});
     expect(await engine.events()).toEqual(['email.new', 'email.folder.delete', 'email.delete']);
   });
 
@@ -316,7 +316,7 @@ describe('a sync of a mailbox', () => {
       later = false;
       engine.server.deleteFolder('Later');
     };
-    await syncOnce(engine.ctx, new Set());
+    await syncOnce(engine.ctx, {});
     expect(later).toBe(false);
     const events = await engine.events();
     expect(events.filter((type) => type === 'email.folder.delete')).toHaveLength(2);

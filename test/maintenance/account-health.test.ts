@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
 import { sql } from 'drizzle-orm';
 import { checkAccounts, type HealthDeps } from '../../src/maintenance/account-health.ts';
-import { getAccount } from '../../src/db/queries/accounts.ts';
+import { changeAccount, getAccount } from '../../src/db/queries/accounts.ts';
 import { holdLogins, takeLogin } from '../../src/db/coordination/login-budget.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
 import { saveWatchFailure, touchSynced } from '../../src/mailbox/settings.ts';
@@ -91,6 +91,19 @@ describe('an account that is not in sync', () => {
     for (let i = 0; i < 2; i++) await checkAccounts(deps);
     expect(await statusOf(id)).toEqual(['running', '']);
     expect(await eventsOf(id)).toEqual(['account.status.running', 'account.status.running']);
+    await the.client.workflow.getHandle(accountWorkflowId(id)).terminate('the test ends');
+  });
+
+  it('is not reported while its mailbox is not watched, and no longer once it is not', async () => {
+    const id = await storeAccount(the);
+    await setSynced(id, 6);
+    await checkAccounts(deps);
+    expect(await statusOf(id)).toEqual(['running', expect.stringMatching(/^not in sync since/)]);
+    await the.db.transaction((tx) => changeAccount(tx, id, { watch: false }));
+    for (let i = 0; i < 2; i++) await checkAccounts(deps);
+    expect(await statusOf(id)).toEqual(['running', '']);
+    expect(await eventsOf(id)).toEqual(['account.status.running', 'account.status.running']);
+    expect(await isRunning(id)).toBe(true);
     await the.client.workflow.getHandle(accountWorkflowId(id)).terminate('the test ends');
   });
 

@@ -73,7 +73,15 @@ const EXPECTED: Record<string, Expected> = {
   housekeeping: 'running',
 };
 /** Their callers wait for the response, and no state stays (test/api/commands.test.ts). */
-const ANSWERED = ['changeMailbox', 'updateEmail', 'connectMailbox', 'deleteDraft', 'verifyMailbox', 'reparse'];
+const ANSWERED = [
+  'changeMailbox',
+  'updateEmail',
+  'connectMailbox',
+  'deleteDraft',
+  'verifyMailbox',
+  'syncMailbox',
+  'reparse',
+];
 /** Its state ends by its time (test/api/oauth). */
 const TIMED = ['connectByDevice'];
 

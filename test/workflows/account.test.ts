@@ -68,6 +68,7 @@ class Mailbox {
   readonly id = newId('account');
   status: AccountStatus = 'running';
   initialSync: InitialSyncStatus | null = null;
+  watch = true;
   removed = false;
   /** every change of status that was committed */
   readonly reported: string[] = [];
@@ -95,8 +96,8 @@ const of = (input: { accountId: string }): Mailbox => {
 
 const activities = {
   async loadAccount(input: { accountId: string }) {
-    const { removed, status, initialSync } = of(input);
-    return removed ? null : { status, initialSync };
+    const { removed, status, initialSync, watch } = of(input);
+    return removed ? null : { status, initialSync, watch };
   },
   async setAccountStatus(input: { accountId: string; status: AccountStatus; detail: string; watchEpoch?: number }) {
     const mailbox = of(input);
@@ -338,6 +339,42 @@ describe('the account workflow', () => {
     await untilState(disconnected, 'disconnected');
     expect(disconnected.watches).toBe(0);
     await Promise.all([stop(errored), stop(disconnected)]);
+  });
+
+  it.concurrent('watches nothing while `watch` is false', async () => {
+    const mailbox = await start([], { watch: false });
+    await untilState(mailbox, 'unwatched');
+    expect(mailbox.watches).toBe(0);
+    mailbox.watch = true;
+    await mailbox.signal(SIGNALS.reconnected);
+    await untilState(mailbox, 'running');
+    mailbox.watch = false;
+    await mailbox.signal(SIGNALS.reconnected);
+    await untilState(mailbox, 'unwatched');
+    expect([mailbox.watches, mailbox.watching, mailbox.reported]).toEqual([1, 0, []]);
+    await stop(mailbox);
+  });
+
+  it.concurrent('ends the watch without a signal when that finds `watch` false', async () => {
+    const mailbox = await start([
+      async (watched) => {
+        watched.watch = false;
+        throw leaseLost();
+      },
+    ]);
+    await untilState(mailbox, 'unwatched');
+    expect([mailbox.watches, mailbox.reported]).toEqual([1, []]);
+    await stop(mailbox);
+  });
+
+  it.concurrent('shows that the login was refused while `watch` is false', async () => {
+    const mailbox = await start([], { watch: false, status: 'disconnected' });
+    await untilState(mailbox, 'disconnected');
+    mailbox.status = 'running';
+    await mailbox.signal(SIGNALS.reconnected);
+    await untilState(mailbox, 'unwatched');
+    expect(mailbox.watches).toBe(0);
+    await stop(mailbox);
   });
 
   it.concurrent('releases the mailbox before it ends, when it is cancelled', async () => {

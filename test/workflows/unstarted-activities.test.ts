@@ -8,6 +8,7 @@ import {
   QUEUES,
   reparseWorkflowId,
   SIGNALS,
+  syncWorkflowId,
   verifyWorkflowId,
   WORKFLOWS,
 } from '../../src/workflows/names.ts';
@@ -52,7 +53,7 @@ const start = (type: string, workflowId: string, accountId: string) =>
 const isScheduled = async (handle: WorkflowHandle) => {
   const { raw } = await handle.describe();
   return (raw.pendingActivities ?? []).some(({ activityType }) =>
-    ['watchMailbox', 'importMailbox', 'verifyStore', 'reparseEmails'].includes(activityType?.name ?? ''),
+    ['watchMailbox', 'importMailbox', 'verifyStore', 'syncStore', 'reparseEmails'].includes(activityType?.name ?? ''),
   );
 };
 
@@ -75,6 +76,7 @@ describe('an activity that is cancelled before a worker has it', () => {
     [WORKFLOWS.account, accountWorkflowId],
     [WORKFLOWS.initialSync, initialSyncWorkflowId],
     [WORKFLOWS.verifyMailbox, verifyWorkflowId],
+    [WORKFLOWS.syncMailbox, syncWorkflowId],
     [WORKFLOWS.reparse, reparseWorkflowId],
   ] as const)('lets the run of %s end', async (type, idOf) => {
     const accountId = newId('account');

@@ -1,19 +1,21 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { withFailures } from '../../src/activities/failures.ts';
+import { syncMailbox } from '../../src/api/commands/sync.ts';
 import { verifyMailbox } from '../../src/api/commands/verify.ts';
 import type { Verification } from '../../src/mailbox/verify.ts';
 import { MailError } from '../../src/mail-wire/mail-error.ts';
 import { newId } from '../../src/new-id.ts';
-import { verifyWorkflowId } from '../../src/workflows/names.ts';
+import { syncWorkflowId, verifyWorkflowId } from '../../src/workflows/names.ts';
 import { startTestWorkers, type TestWorkers } from '../helpers/product/temporal-workers.ts';
 
 /** A verification as a run, and the response to its caller. */
 
 let workers: TestWorkers;
 let verifyStore: () => Promise<Verification>;
+let syncStore: () => Promise<void>;
 
 beforeAll(async () => {
-  workers = await startTestWorkers(withFailures({ verifyStore: () => verifyStore() }));
+  workers = await startTestWorkers(withFailures({ verifyStore: () => verifyStore(), syncStore: () => syncStore() }));
 }, 60_000);
 afterAll(() => workers.stop());
 
@@ -48,5 +50,27 @@ describe('a verification', () => {
       code: 'invalid_credentials',
       detail: 'the login was refused',
     });
+  });
+});
+
+describe('a sync', () => {
+  it('says that it has ended, also when an attempt failed', async () => {
+    const accountId = newId('account');
+    let attempts = 0;
+    syncStore = async () => {
+      if (++attempts === 1) throw new MailError('provider_error', 'imap', 'the connection was cut');
+    };
+    expect(await syncMailbox(runs(), accountId)).toEqual({
+      object: 'MailboxSync',
+      account_id: accountId,
+      status: 'completed',
+      workflow_id: syncWorkflowId(accountId),
+    });
+    expect(attempts).toBe(2);
+  });
+
+  it('fails with the error of the provider', async () => {
+    syncStore = () => Promise.reject(new MailError('invalid_credentials', 'imap', 'the login was refused'));
+    await expect(syncMailbox(runs(), newId('account'))).rejects.toMatchObject({ code: 'invalid_credentials' });
   });
 });

@@ -28,6 +28,7 @@ import { reparseMailbox } from './reparse.ts';
 import { listRuns } from './runs.ts';
 import { createSendCommands } from './sends.ts';
 import { createTurns, type Turns } from './turns.ts';
+import { reloadAccount, syncMailbox } from './sync.ts';
 import { verifyMailbox } from './verify.ts';
 
 export interface CommandDeps {
@@ -73,6 +74,8 @@ export function createCommands(given: CommandDeps): Commands {
     cancelReplay: deps.cancelReplay,
     wakeImport: deps.wakeImport,
     verifyMailbox: (accountId) => verifyMailbox(deps, accountId),
+    syncMailbox: (accountId) => syncMailbox(deps, accountId),
+    reloadAccount: (accountId) => reloadAccount(deps.client, accountId),
     reparseMailbox: (accountId) => reparseMailbox(deps, accountId),
     ...createChangeCommands(deps),
     ...createSendCommands(deps),

@@ -7,6 +7,7 @@ import {
   AuthIntent,
   FolderChoice,
   MailboxReparse,
+  MailboxSync,
   MailboxVerification,
 } from '../../contract/account.ts';
 import { Limit, Nullable, Offset, OneOf } from '../../contract/common.ts';
@@ -43,6 +44,7 @@ const UpdateAccount = Type.Object({
     ),
   ),
   folders: Type.Optional(Nullable(FolderChoice, 'the folders to store; null: all')),
+  watch: Type.Optional(Type.Boolean({ description: 'false: the mailbox is not followed; see `syncMailbox`' })),
 });
 
 /** Routes that connect mailboxes and manage accounts. */
@@ -136,6 +138,32 @@ export const accountRoutes: Routes = (app, { db, secrets, fetch, commands, admis
   );
 
   app.post(
+    '/accounts/:id/sync',
+    {
+      config: { reach: 'account' },
+      schema: {
+        tags: ['Accounts'],
+        operationId: 'syncMailbox',
+        summary: 'Sync a mailbox',
+        description:
+          'Brings the store in sync with the mailbox once, and emits the events of what has changed: for accounts with `watch` ' +
+          'false, whose mailbox is not followed. A call while a sync is under way waits for that one. Responds within 30 s, with ' +
+          '`running` if unfinished: `last_synced_at` of the account changes when the store is in sync.',
+        params: Params,
+        response: responses(
+          'The state of the sync',
+          MailboxSync,
+          ...(['not_found', 'invalid_credentials', 'provider_error'] as const),
+        ),
+      },
+    },
+    async ({ params }) => {
+      const { id } = existing(await getAccount(db, params.id), 'account');
+      return commands.syncMailbox(id);
+    },
+  );
+
+  app.post(
     '/accounts/:id/reparse',
     {
       config: { reach: 'account', audit: 'account.reparse' },
@@ -176,24 +204,28 @@ export const accountRoutes: Routes = (app, { db, secrets, fetch, commands, admis
           'does not bring them back. With `folders`, the stored folders that it excludes are deleted from the store with their ' +
           'mail, without an event, as soon as the mailbox is reached, or else within an hour; emails that another folder holds stay. ' +
           'Folders that it adds are stored with ' +
-          'the mail that they hold as older mail, which is imported as far back as the account was.',
+          'the mail that they hold as older mail, which is imported as far back as the account was. With `watch` false, the ' +
+          'connection is closed, and the mailbox is no longer followed until `watch` is true again.',
         params: Params,
         body: UpdateAccount,
         response: responses('The account', Account, 'not_found'),
       },
     },
     async ({ params, body }) => {
-      const { metadata, retention_days: retentionDays, authserv_id: authservId, folders: folderChoice } = body;
+      const { metadata, retention_days: retentionDays, authserv_id: authservId, folders: folderChoice, watch } = body;
       if (Object.keys(body).length === 0) {
-        throw new ApiError('invalid_parameters', 'metadata, retention_days, authserv_id or folders is required');
+        throw new ApiError('invalid_parameters', 'metadata, retention_days, authserv_id, folders or watch is required');
       }
       const change = {
         ...(metadata && { metadata }),
         ...(retentionDays === undefined ? {} : { retentionDays }),
         ...(authservId === undefined ? {} : { authservId }),
         ...(folderChoice === undefined ? {} : { folderChoice }),
+        ...(watch === undefined ? {} : { watch }),
       };
-      return existing(await db.transaction((tx) => changeAccount(tx, params.id, change)), 'account');
+      const changed = existing(await db.transaction((tx) => changeAccount(tx, params.id, change)), 'account');
+      if (watch !== undefined) await commands.reloadAccount(params.id);
+      return changed;
     },
   );
 

@@ -18,7 +18,7 @@ export async function readReadiness(pool: Pick<pg.Pool, 'query'>): Promise<Readi
      SELECT EXISTS (SELECT FROM live) AS "hasWorker", count(*)::int AS mailboxes,
        (count(*) FILTER (WHERE a.last_synced_at >= live.started_at))::int AS "inSync"
      FROM accounts a LEFT JOIN live ON live.id = a.watched_by
-     WHERE a.removed_at IS NULL AND a.status = 'running'`,
+     WHERE a.removed_at IS NULL AND a.status = 'running' AND a.watch`,
     [SILENT_MS / 1000],
   );
   return rows[0] ?? { hasWorker: false, mailboxes: 0, inSync: 0 };

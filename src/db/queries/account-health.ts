@@ -29,6 +29,7 @@ export async function findUnreported(db: Queryable, before: Date): Promise<LateA
       and(
         present,
         eq(accounts.status, 'running'),
+        accounts.watch,
         isNull(accounts.notInSyncSince),
         sql`${since} < ${before.toISOString()}::timestamptz`,
       ),

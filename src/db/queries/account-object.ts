@@ -24,6 +24,7 @@ export type AccountRow = Pick<
   | 'retentionDays'
   | 'authservId'
   | 'folderChoice'
+  | 'watch'
 > &
   InitialSyncRow & {
     /** `failingAppOf`, where it was selected */
@@ -74,6 +75,7 @@ export function toAccount(row: AccountRow): Account {
     authserv_id: row.authservId,
     retention_days: row.retentionDays,
     folders: row.folderChoice,
+    watch: row.watch,
   };
 }
 

@@ -1,4 +1,4 @@
-import { and, eq, getTableColumns, gt, ilike, isNotNull, isNull, or, type SQL, sql } from 'drizzle-orm';
+import { and, eq, getTableColumns, gt, ilike, isNotNull, isNull, not, or, type SQL, sql } from 'drizzle-orm';
 import type {
   Account,
   AccountStatus,
@@ -68,21 +68,28 @@ export interface AccountChange {
   authservId?: string | null;
   /** null: all folders are stored */
   folderChoice?: FolderChoice | null;
+  /** false: no connection is held open */
+  watch?: boolean;
 }
 
 /**
- * Changes an account; undefined when it does not exist. With other folders, its watch begins again. Runs in a transaction where
- * `folderChoice` is given.
+ * Changes an account; undefined when it does not exist. With other folders, its watch begins again; with another `watch`, it
+ * ends. Runs in a transaction where one of them is given.
  */
 export async function changeAccount(db: Queryable, id: string, change: AccountChange): Promise<Account | undefined> {
-  const { folderChoice } = change;
+  const { folderChoice, watch } = change;
+  const { watchEpoch } = accounts;
   const [row] = await db
     .update(accounts)
     // a statement that sets nothing is refused
-    .set({ id, ...change, ...(folderChoice === undefined ? {} : choosing(folderChoice)) })
+    .set({
+      ...{ id, ...change },
+      ...(watch === undefined ? {} : { watchEpoch: sql`${watchEpoch} + (${accounts.watch} <> ${watch})::int` }),
+      ...(folderChoice === undefined ? {} : choosing(folderChoice)),
+    })
     .where(and(eq(accounts.id, id), present))
     .returning(SHOWN);
-  if (row && folderChoice !== undefined) await announceLease(db, id);
+  if (row && (folderChoice !== undefined || watch !== undefined)) await announceLease(db, id);
   return row && toAccount(row);
 }
 
@@ -189,6 +196,7 @@ export async function insertAccount(
     initialSyncDays: number | null;
     at: Date;
     folderChoice?: FolderChoice | null;
+    watch?: boolean | undefined;
   },
 ): Promise<Account | undefined> {
   const [row] = await tx
@@ -203,6 +211,7 @@ export async function insertAccount(
       initialSyncStatus: account.initialSyncDays === null ? null : 'pending',
       initialSyncDays: account.initialSyncDays,
       folderChoice: account.folderChoice ?? null,
+      watch: account.watch ?? true,
     })
     .onConflictDoNothing()
     .returning();
@@ -220,6 +229,7 @@ export async function updateConnection(
     name: string | undefined;
     initialSyncDays: number | null;
     folderChoice?: FolderChoice | null | undefined;
+    watch?: boolean | undefined;
   },
 ): Promise<{ account: Account; previous: AccountStatus } | undefined> {
   const [before] = await tx
@@ -237,6 +247,7 @@ export async function updateConnection(
       ...(change.name === undefined ? {} : { name: change.name }),
       ...(restart ? { ...INITIAL_SYNC_PENDING, initialSyncDays: change.initialSyncDays } : {}),
       ...(change.folderChoice === undefined ? {} : choosing(change.folderChoice)),
+      ...(change.watch === undefined ? {} : { watch: change.watch }),
       status: 'running',
       statusDetail: '',
       watchEpoch: sql`${accounts.watchEpoch} + 1`,
@@ -271,7 +282,7 @@ function columnsOf({ mailboxKey, imap, smtp, credentials }: NewConnection) {
 const stateOfAccount = statement(
   'state_of_account',
   (id: string) => sql`
-    select status, initial_sync_status as "initialSync", initial_sync_imported as imported from accounts
+    select status, initial_sync_status as "initialSync", initial_sync_imported as imported, watch from accounts
     where id = ${id} and removed_at is null`,
 );
 
@@ -279,8 +290,10 @@ const stateOfAccount = statement(
 export async function getAccountState(
   db: Queryable,
   id: string,
-): Promise<{ status: AccountStatus; initialSync: InitialSyncStatus | null; imported: number } | undefined> {
-  type State = { status: AccountStatus; initialSync: InitialSyncStatus | null; imported: number };
+): Promise<
+  { status: AccountStatus; initialSync: InitialSyncStatus | null; imported: number; watch: boolean } | undefined
+> {
+  type State = { status: AccountStatus; initialSync: InitialSyncStatus | null; imported: number; watch: boolean };
   const { rows } = await db.execute<State>(stateOfAccount(id));
   return rows[0];
 }
@@ -328,7 +341,7 @@ export async function markNotInSync(
   return row?.status as AccountStatus | undefined;
 }
 
-/** Unmarks the accounts that are in sync again; returns those that are still running. */
+/** Unmarks the accounts that are in sync again, or no longer watched; returns those that are still running. */
 export async function markInSyncAgain(tx: Tx): Promise<{ id: string; status: AccountStatus }[]> {
   const rows = await tx
     .update(accounts)
@@ -336,7 +349,13 @@ export async function markInSyncAgain(tx: Tx): Promise<{ id: string; status: Acc
       notInSyncSince: null,
       statusDetail: sql`case when ${accounts.status} = 'running' then '' else ${accounts.statusDetail} end`,
     })
-    .where(and(present, isNotNull(accounts.notInSyncSince), gt(accounts.lastSyncedAt, accounts.notInSyncSince)))
+    .where(
+      and(
+        present,
+        isNotNull(accounts.notInSyncSince),
+        or(not(accounts.watch), gt(accounts.lastSyncedAt, accounts.notInSyncSince)),
+      ),
+    )
     .returning({ id: accounts.id, status: accounts.status });
   return rows.flatMap(({ id, status }) => (status === 'running' ? [{ id, status }] : []));
 }

@@ -74,7 +74,7 @@ const TEXT = `
     from pending p left join webhook_endpoints e on e.id = p.endpoint_id
   ), lags as (
     select extract(epoch from now() - coalesce(last_synced_at, connected_at))::float8 as lag
-    from accounts where removed_at is null and status <> 'disconnected'
+    from accounts where removed_at is null and status <> 'disconnected' and watch
   )
   select
     (select coalesce(json_agg(json_build_object('status', status, 'count', count)), '[]') from

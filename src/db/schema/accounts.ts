@@ -60,6 +60,8 @@ export const accounts = pgTable(
     folderChoice: jsonb('folder_choice').$type<FolderChoice>(),
     /** false: the choice has changed, and the folders that it adds are not stored yet */
     choiceApplied: boolean('choice_applied').notNull().default(true),
+    /** false: no connection is held open; a call syncs it */
+    watch: boolean().notNull().default(true),
     initialSyncStatus: text('initial_sync_status'),
     initialSyncStartedAt: at('initial_sync_started_at'),
     initialSyncCompletedAt: at('initial_sync_completed_at'),

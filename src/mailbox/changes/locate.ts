@@ -85,7 +85,7 @@ async function changeLocated<T>(
     if (passes === MAX_PASSES) {
       throw new MailError('provider_error', 'imap', 'other mail programs keep moving this email; retry later');
     }
-    await syncOnce(ctx, new Set(paths));
+    await syncOnce(ctx, { changed: new Set(paths) });
   }
 }
 

@@ -64,7 +64,7 @@ export async function changeFolder(ctx: SyncContext, folderId: string, wanted: F
     } catch (error) {
       if (!(error instanceof FolderMissing) || attempt === ATTEMPTS) throw error;
       // Another program has renamed or deleted it.
-      await syncOnce(ctx, new Set());
+      await syncOnce(ctx, {});
     }
   }
 }
@@ -96,7 +96,7 @@ export async function bringToPath(
   path: string,
   bring: () => Promise<void>,
 ): Promise<void> {
-  if (await isTaken(ctx, path)) await syncOnce(ctx, new Set());
+  if (await isTaken(ctx, path)) await syncOnce(ctx, {});
   if (await isTaken(ctx, path)) throw nameTaken();
   // 1.
   const reservation = await reservePath(ctx.db, ctx.lease, { path, folderId });

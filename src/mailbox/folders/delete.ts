@@ -113,7 +113,7 @@ export async function emptyIntoTrash(ctx: SyncContext, { id, path }: FolderState
   const trash = await placeOf(ctx, 'TRASH');
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
     // Mail that has just arrived is ingested, and emitted as new, before it is moved.
-    await syncOnce(ctx, new Set([path, trash.path]));
+    await syncOnce(ctx, { changed: new Set([path, trash.path]) });
     const folder = (await loadFolders(ctx.db, ctx.account.id)).find((each) => each.id === id);
     if (!folder || folder.path !== path)
       throw new MailError('provider_error', 'imap', 'the folder was renamed; retry later');

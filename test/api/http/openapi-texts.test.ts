@@ -5,7 +5,7 @@ import { type Documentation, operationsOf, textsOf, undescribed } from '../../he
 import { type ApiUnderTest, apiUnderTest } from '../../helpers/product/api-under-test.ts';
 
 const IMPERATIVES =
-  /^(Cancel|Connect|Continue|Count|Create|Delete|Download|Find|Get|Import|Invite|List|Mark|Move|Pause|Remove|Rename|Render|Reparse|Replace|Replay|Retry|Revoke|Send|Sign|Stream|Trash|Update|Verify) /;
+  /^(Cancel|Connect|Continue|Count|Create|Delete|Download|Find|Get|Import|Invite|List|Mark|Move|Pause|Remove|Rename|Render|Reparse|Replace|Replay|Retry|Revoke|Send|Sign|Stream|Sync|Trash|Update|Verify) /;
 
 /** Phrases that a native writer would not use; texts of the API avoid them. */
 const BANNED =

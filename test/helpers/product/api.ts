@@ -139,6 +139,7 @@ export interface ConnectOptions {
     initial_sync_days?: number;
     history?: 'all' | 'none' | number;
     folders?: FolderChoice;
+    watch?: boolean;
   };
   state?: string;
   account_id?: string;

@@ -57,6 +57,7 @@ export const OTHER_LIVE: readonly string[] = [
   'live/failures/refused-commands',
   'live/removal',
   'live/trust',
+  'live/unwatched',
   'live/failures/send-failures',
   'live/sending-elsewhere',
   'live/failures/silent-connects',

@@ -36,7 +36,7 @@ function restore(server: FakeImap, path: string): void {
 }
 
 async function expectComplete(engine: Engine): Promise<void> {
-  await syncOnce(engine.ctx, new Set(['INBOX', 'Work']));
+  await syncOnce(engine.ctx, { changed: new Set(['INBOX', 'Work']) });
   await importAll(engine);
   expect((await emailsOf(engine)).length).toBe(2 * MESSAGES);
   const located = await engine.ctx.db.select().from(locations).where(eq(locations.accountId, engine.ctx.account.id));
@@ -100,11 +100,11 @@ it('a message that is read by the watch before it is imported is read', async ()
   const importing = importAll(engine);
   await waitFor(() => held !== undefined);
   engine.server.setFlag('INBOX', MESSAGES, '\\Seen');
-  await syncOnce({ ...engine.ctx, session: await engine.ctx.reopen() }, new Set(['INBOX']));
+  await syncOnce({ ...engine.ctx, session: await engine.ctx.reopen() }, { changed: new Set(['INBOX']) });
   engine.server.script = {};
   held?.session.answer(held.command);
   await importing;
-  await syncOnce(engine.ctx, new Set());
+  await syncOnce(engine.ctx, {});
   const [email, ...others] = (await emailsOf(engine)).filter(({ subject }) => subject === `INBOX ${MESSAGES - 1}`);
   expect(others).toEqual([]);
   expect(email?.isUnread).toBe(false);

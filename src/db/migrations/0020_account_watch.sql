@@ -1,0 +1,1 @@
+ALTER TABLE "accounts" ADD COLUMN "watch" boolean DEFAULT true NOT NULL;
