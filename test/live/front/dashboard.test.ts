@@ -1,6 +1,7 @@
 import { createServer, type Server } from 'node:http';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { Browser } from 'puppeteer-core';
+import type { Account } from '../../../src/contract/account.ts';
 import type { WebhookEndpoint } from '../../../src/contract/webhook.ts';
 import { type Browsing, browse, startBrowser, typeServers } from '../../helpers/product/browser.ts';
 import { startAuthServer } from '../../helpers/servers/auth-server.ts';
@@ -208,6 +209,20 @@ test('chooses which folders are stored', async () => {
   await desk.sees('all, except SPAM, Clients');
   const links = () => desk.page.$$eval('.folders a[title]', (all) => all.map(({ title }) => title).join());
   await waitFor(async () => !(await links()).includes('Clients'), { timeoutMs: 30_000, what: 'the folders to leave' });
+}, 60_000);
+
+test('stops following a mailbox, syncs it when asked, and follows it again', async () => {
+  await desk.click('Stop following', 'button');
+  await desk.sees('only when asked');
+  await desk.picture('not-followed');
+  const { data } = await live.api.get<{ data: Account[] }>('/accounts');
+  const path = `/accounts/${data[0]?.id}`;
+  const { last_synced_at: before } = await live.api.get<Account>(path);
+  await desk.click('Sync now', 'button');
+  await desk.sees('The mailbox is in sync');
+  expect((await live.api.get<Account>(path)).last_synced_at).not.toBe(before);
+  await desk.click('Follow it', 'button');
+  await desk.sees('all the time');
 }, 60_000);
 
 test('shows events as they happen', async () => {

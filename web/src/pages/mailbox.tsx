@@ -4,6 +4,7 @@ import { Link, useLocation } from 'wouter-preact';
 import { Allowed } from '../access/may.tsx';
 import { type Account, api, take } from '../api/client.ts';
 import { choiceText, FolderChoice } from '../mail/folder-choice.tsx';
+import { Following } from '../mail/following.tsx';
 import { ImportForm } from '../mail/import-form.tsx';
 import { ImportList } from '../mail/import-list.tsx';
 import { MailboxMail } from '../mail/mailbox-mail.tsx';
@@ -97,6 +98,10 @@ function Facts({ account, chooseFolders }: { account: Account; chooseFolders: ()
         <dt>In sync</dt>
         <dd>
           <Time at={account.last_synced_at} none="not yet" />
+        </dd>
+        <dt>Followed</dt>
+        <dd>
+          <Following account={account} />
         </dd>
         <dt>Incoming</dt>
         <dd>
