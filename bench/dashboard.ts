@@ -81,7 +81,7 @@ async function pagesOf({ api }: Bench): Promise<[name: string, path: string, con
     ['keys', '/keys', 'tbody tr'],
     ['audit', '/audit', 'tbody tr'],
     ['settings', '/settings', 'tbody tr'],
-    ['reference', '/docs/reference', '.opblock'],
+    ['reference', '/docs/reference', '.operation'],
   ];
 }
 

@@ -27,7 +27,7 @@ export async function ensureBuilt() {
   writeFileSync(STAMP, sources);
 }
 
-/** `dist/web`: the dashboard and the connect page, with precompressed files for browsers. */
+/** `dist/web`: the dashboard, the connect page and the reference, with precompressed files for browsers. */
 async function buildPages() {
   const web = join(root, 'web');
   const vite = createRequire(join(web, 'package.json')).resolve('vite/package.json');
@@ -46,7 +46,7 @@ function hashOfSources() {
   files.push(
     ...['src', 'scripts', join('web', 'src')].flatMap(filesIn).filter((path) => !path.endsWith('schema.d.ts')),
   );
-  files.push(...['index.html', 'connect.html', 'vite.config.js'].map((name) => join('web', name)));
+  files.push(...['index.html', 'connect.html', 'reference.html', 'vite.config.js'].map((name) => join('web', name)));
   for (const file of files.sort()) {
     hash.update(`${file}\0`);
     hash.update(readFileSync(join(root, file)));

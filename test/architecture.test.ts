@@ -104,7 +104,7 @@ const TABLE: Record<string, Room> = {
     ours: [...['contract', 'db', 'oauth', 'security', 'storage', 'workflows/names'], ...['outgoing', ...LEAVES]],
     types: ['workflows'],
     packages: [
-      ...['fastify', '@fastify/rate-limit', '@fastify/static', '@fastify/swagger', '@fastify/swagger-ui'],
+      ...['fastify', '@fastify/rate-limit', '@fastify/static', '@fastify/swagger'],
       ...['@fastify/type-provider-typebox', 'typebox'],
       ...['@temporalio/client', 'pg', 'prom-client', 'drizzle-orm'],
     ],

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 
-/** Builds two pages, the dashboard and the connect page, which src/api/pages.ts serves. */
+/** Builds three pages, the dashboard, the connect page and the reference, which src/api/pages.ts serves. */
 export default {
   // relative: `<base>` of the page sets the path under which the API is served
   base: './',
@@ -13,7 +13,9 @@ export default {
     modulePreload: { polyfill: false },
     assetsInlineLimit: 0,
     reportCompressedSize: false,
-    rollupOptions: { input: ['index.html', 'connect.html'].map((name) => join(import.meta.dirname, name)) },
+    rollupOptions: {
+      input: ['index.html', 'connect.html', 'reference.html'].map((name) => join(import.meta.dirname, name)),
+    },
   },
   oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
   logLevel: 'warn',
@@ -22,6 +24,7 @@ export default {
     proxy: {
       '/api': 'http://127.0.0.1:3000',
       '/health': 'http://127.0.0.1:3000',
+      '/openapi.json': 'http://127.0.0.1:3000',
       '^/connect/.*/': 'http://127.0.0.1:3000',
     },
   },

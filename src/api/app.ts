@@ -29,7 +29,6 @@ import { describeApi } from './http/openapi.ts';
 import { serveDownloads } from './downloads.ts';
 import { serveDocsSite } from './docs-site.ts';
 import { servePages } from './pages.ts';
-import { serveReferencePage } from './reference-page.ts';
 import { servePasswordSignIn } from './password-sign-in.ts';
 import { servePersonSignIn } from './person-sign-in.ts';
 import { ROUTES } from './routes/index.ts';
@@ -93,7 +92,6 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
   serveDraining(app);
   readBodies(app, jsonBounds(settings));
   await describeApi(app, settings.publicUrl);
-  await serveReferencePage(app, settings.publicUrl);
   serveHealth(app, deps);
   serveMetrics(app, pool);
   serveTracking(app, deps);

@@ -23,7 +23,7 @@ const DASHBOARD = [
 export const YEAR_MS = 365 * 24 * 60 * 60 * 1000;
 
 export interface Pages {
-  /** output of `vite build`: `index.html`, `connect.html`, `assets/` */
+  /** output of `vite build`: `index.html`, `connect.html`, `reference.html`, `assets/` */
   dir: string;
   publicUrl: string;
   brand: { name: string; color: string | null; logoUrl: string | null };
@@ -32,7 +32,7 @@ export interface Pages {
 }
 
 /**
- * Serves the dashboard at `/` and the connect page at `/connect/{token}`. Browsers
+ * Serves the dashboard at `/`, the connect page at `/connect/{token}` and the reference at `/docs/reference`. Browsers
  * cache files with a hash in their name for a year, and do not cache the pages.
  */
 export async function servePages(app: FastifyInstance, { dir, publicUrl, brand, logoOf }: Pages): Promise<void> {
@@ -41,6 +41,7 @@ export async function servePages(app: FastifyInstance, { dir, publicUrl, brand, 
   const page = (name: string) =>
     readFileSync(join(dir, name), 'utf8').replace('<base href="/"', `<base href="${base.replaceAll('"', '%22')}"`);
   const index = page('index.html');
+  const reference = page('reference.html');
   const connect = page('connect.html').replace(
     'name="brand" content="{}"',
     () => `name="brand" content="${attribute(brandOf(brand))}"`,
@@ -63,6 +64,8 @@ export async function servePages(app: FastifyInstance, { dir, publicUrl, brand, 
       app.get(path, { schema: { hide: true } }, (_request, reply) => sendPage(reply, index, dashboard));
     }
   }
+  const plain = pageHeaders({ images: [], frames: false });
+  app.get('/docs/reference', { schema: { hide: true } }, (_request, reply) => sendPage(reply, reference, plain));
   app
     .withTypeProvider<TypeBoxTypeProvider>()
     .get(

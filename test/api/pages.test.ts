@@ -15,6 +15,7 @@ beforeAll(async () => {
   await writeFile(join(dir, 'index.html'), '<base href="/" /><p>dashboard</p>');
   const head = '<html lang="en"><base href="/" /><meta name="brand" content="{}" />';
   await writeFile(join(dir, 'connect.html'), `${head}<p>connect</p>`);
+  await writeFile(join(dir, 'reference.html'), '<base href="/" /><p>reference</p>');
   await writeFile(join(dir, 'assets', 'app-1234.js'), 'export {}');
   await writeFile(join(dir, 'assets', 'app-1234.js.br'), 'compressed');
   api = await apiUnderTest({ deps: { pagesDir: dir } });
@@ -74,6 +75,16 @@ describe('the dashboard', () => {
     const below = await apiUnderTest({ deps: { pagesDir: dir }, publicUrl: 'https://example.com/mail' });
     expect((await below.app.inject({ url: '/' })).body).toContain('<base href="/mail/"');
     await below.close();
+  });
+});
+
+describe('the reference', () => {
+  it('is a page that loads nothing from elsewhere', async () => {
+    for (const path of ['/docs/reference', '/docs/reference/']) {
+      const answer = await get(path);
+      expect([answer.statusCode, answer.body]).toEqual([200, expect.stringContaining('reference')]);
+      expect(String(answer.headers['content-security-policy'])).toMatch(/^default-src 'none'; script-src 'self'; /);
+    }
   });
 });
 

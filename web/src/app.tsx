@@ -30,6 +30,7 @@ import { ReplayPage } from './pages/deliveries/replay.tsx';
 import { SettingsPage } from './pages/settings.tsx';
 import { Icon, type IconName } from './ui/icons.tsx';
 import { Empty, Page, Problem } from './ui/parts.tsx';
+import { SkipLink } from './ui/skip.tsx';
 import { timesShown } from './ui/format.ts';
 import { ThemeSwitch } from './ui/theme.tsx';
 import { TimesSwitch } from './ui/times.tsx';
@@ -95,9 +96,7 @@ function Shell({ session }: { session: Session }) {
   const isHere = (href: string) => (href === '/' ? location === '/' : location.startsWith(href));
   return (
     <>
-      <a class="skip" href="#content" onClick={skip}>
-        Skip to the content
-      </a>
+      <SkipLink />
       <div class="shell">
         <aside class="side">
           <Link href="/" class="brand">
@@ -160,11 +159,6 @@ function OwnPassword() {
 function Version() {
   const health = useQuery({ queryKey: ['health'], queryFn: () => take(api.GET('/health')), staleTime: 60_000 });
   return health.data && <span class="who quiet">Version {health.data.version}</span>;
-}
-
-function skip(event: Event): void {
-  event.preventDefault();
-  document.getElementById('content')?.focus();
 }
 
 /** Pages of the installation. */

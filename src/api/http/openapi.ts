@@ -96,8 +96,20 @@ export async function describeApi(app: FastifyInstance, publicUrl: string): Prom
   });
   for (const schema of [...NAMED, ...EVENT_SCHEMAS]) app.addSchema(withReferences(schema, { root: true }));
 
-  const text = storedText('application/json; charset=utf-8', () => JSON.stringify(app.swagger()));
-  app.get('/openapi.json', { schema: { hide: true } }, text);
+  serveDocument(app);
+}
+
+/** The document at `/openapi.json`; and at its other addresses, with the server relative to them, and as YAML. */
+function serveDocument(app: FastifyInstance): void {
+  const hide = { schema: { hide: true } };
+  const json = (changes: object) =>
+    storedText('application/json; charset=utf-8', () => JSON.stringify({ ...app.swagger(), ...changes }));
+  app.get('/openapi.json', hide, json({}));
+  app.get('/docs/json', hide, json({ servers: [{ url: '..' }] }));
+  app.get('/docs/reference/json', hide, json({ servers: [{ url: '../..' }] }));
+  const yaml = storedText('application/yaml; charset=utf-8', () => app.swagger({ yaml: true }));
+  app.get('/docs/reference/yaml', hide, yaml);
+  app.get('/docs/yaml', hide, (_request, reply) => reply.redirect('reference/yaml'));
 }
 
 /** Adapts a route's schema for the document: references, optional defaults, and the responses that hooks add. */

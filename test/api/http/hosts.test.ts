@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { type ApiUnderTest, apiUnderTest } from '../../helpers/product/api-under-test.ts';
 import { freePort } from '../../helpers/servers/free-port.ts';
 
-const docs = ['/docs', '/docs/', '/docs/json', '/docs/reference', '/docs/reference/json'];
+const docs = ['/docs', '/docs/', '/docs/json', '/docs/reference/json'];
 const KEYLESS = ['/health', '/ready', '/metrics', '/openapi.json', '/llms.txt', ...docs];
 let api: ApiUnderTest;
 let exposed: ApiUnderTest;

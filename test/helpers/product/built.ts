@@ -21,6 +21,9 @@ export function builtModule(path: string): string {
   return pathToFileURL(join(projectRoot(), 'dist', 'src', `${path}.js`)).href;
 }
 
+/** The pages of web/. */
+export const BUILT_PAGES = join(projectRoot(), 'dist', 'web');
+
 /** The workflows as workers load them. */
 export const BUILT_WORKFLOWS: WorkflowBundleOption = { codePath: join(projectRoot(), 'dist', 'workflow-bundle.js') };
 

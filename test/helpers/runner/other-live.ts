@@ -52,6 +52,7 @@ export const OTHER_LIVE: readonly string[] = [
   'live/front/people',
   'live/front/picture',
   'live/front/privacy',
+  'live/front/reference',
   'live/quiet-mailbox',
   'live/failures/processes',
   'live/failures/refused-commands',

@@ -11,6 +11,7 @@ const MEASURING = [
   'live/failures/floods',
   'live/failures/outage',
   'live/failures/send-failures',
+  'live/front/reference',
   'mime/parser',
   'runtime/logger',
 ].map((name) => `/test/${name}.test.ts`);

@@ -406,23 +406,6 @@ test('is usable in the dark, on a narrow screen, and for a screen reader', async
   expect(faultsOf(desk)).toEqual([]);
 }, 240_000);
 
-test('links to the reference, where calls run with the session and are shown as code', async () => {
-  await desk.open('/docs/reference#/API%20keys/getSession');
-  const operation = '#operations-API_keys-getSession';
-  await desk.page.waitForSelector(operation);
-  if ((await desk.page.$(`${operation}.is-open`)) === null) {
-    await desk.page.click(`${operation} .opblock-summary-control`);
-  }
-  await desk.page.waitForSelector(`${operation} .execute`);
-  await desk.page.click(`${operation} .execute`);
-  const response = await desk.page.waitForSelector('.live-responses-table .response .microlight');
-  expect(await response?.evaluate(({ textContent }) => textContent)).toContain('"object": "Session"');
-  const shown = await desk.page.$eval(operation, ({ textContent }) => textContent);
-  for (const text of ['curl -X', 'Node', 'Python']) expect(shown).toContain(text);
-  await desk.picture('reference');
-  expect(faultsOf(desk)).toEqual([]);
-}, 60_000);
-
 test('can be used with the keyboard alone', async () => {
   await desk.open('/');
   await desk.sees('What is wrong now');

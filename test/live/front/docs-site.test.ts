@@ -6,6 +6,7 @@ import type { Browser } from 'puppeteer-core';
 import { markdownFiles } from '../../helpers/assert/markdown.ts';
 import { type ApiUnderTest, apiUnderTest } from '../../helpers/product/api-under-test.ts';
 import { browse, type Browsing, startBrowser } from '../../helpers/product/browser.ts';
+import { BUILT_PAGES } from '../../helpers/product/built.ts';
 import { SITE } from '../../helpers/servers/docs-site.ts';
 import { freePort, listenOnFreePort } from '../../helpers/servers/free-port.ts';
 
@@ -55,7 +56,7 @@ describe('in a browser', () => {
   let browser: Browser;
   let base: string;
   beforeAll(async () => {
-    api = await apiUnderTest({ deps: { docsDir: SITE } });
+    api = await apiUnderTest({ deps: { docsDir: SITE, pagesDir: BUILT_PAGES } });
     const port = await freePort();
     await api.app.listen({ host: '127.0.0.1', port });
     base = `http://127.0.0.1:${port}`;
@@ -112,7 +113,7 @@ describe('in a browser', () => {
     await reader.page.waitForFunction('location.pathname === "/docs/recipes/webhooks"');
     // a link of the reference as it was
     await reader.open('/docs#/API%20keys/getSession');
-    await reader.page.waitForSelector('#operations-API_keys-getSession');
+    await reader.page.waitForSelector('#getSession [aria-expanded=true]');
     expect(await reader.page.evaluate('location.pathname')).toBe('/docs/reference');
     expect(requests.filter((url) => !url.startsWith(`${base}/`) && !url.startsWith('data:'))).toEqual([]);
     expect(reader.faults).toEqual([]);
@@ -120,7 +121,10 @@ describe('in a browser', () => {
   }, 60_000);
 
   it('works below the path under which a proxy serves it', async () => {
-    const below = await apiUnderTest({ deps: { docsDir: SITE }, publicUrl: 'https://example.com/mail' });
+    const below = await apiUnderTest({
+      deps: { docsDir: SITE, pagesDir: BUILT_PAGES },
+      publicUrl: 'https://example.com/mail',
+    });
     const outside: string[] = [];
     const proxy = createServer(({ url = '', headers }, response) => {
       if (!url.startsWith('/mail/')) outside.push(url);
@@ -133,7 +137,7 @@ describe('in a browser', () => {
     await reader.click('Settings', 'link');
     await reader.page.waitForFunction('location.pathname === "/mail/docs/settings"');
     await reader.click('Reference', 'link');
-    await reader.page.waitForSelector('.opblock');
+    await reader.page.waitForSelector('.operation');
     expect([outside.filter((url) => url !== '/favicon.ico'), reader.faults]).toEqual([[], []]);
     await reader.close();
     proxy.close();
