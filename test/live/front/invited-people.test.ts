@@ -192,7 +192,7 @@ test('its pages are usable in the dark, on a narrow screen, and for a screen rea
     await look('choose-password');
     await desk.open('/keys/people');
     await desk.sees('Or with an API key:');
-    const focused = await desk.page.evaluate('document.activeElement?.labels?.[0]?.textContent');
+    const focused = String(await desk.page.evaluate('document.activeElement?.labels?.[0]?.textContent'));
     if (focused !== 'Email address') found.push(`${name} sign-in: the focus is on ${focused}`);
     await look('sign-in-password');
     await desk.fill('API key', live.api.key);
