@@ -7,6 +7,7 @@ import { forgetDeadWorkers } from '../db/coordination/workers.ts';
 import type { Logger } from '../runtime/logger.ts';
 import { giveUpStaleDrafts } from '../outgoing/draft-state.ts';
 import { giveUpStaleSends } from '../outgoing/send-state.ts';
+import { deleteExpiredUploads, sweepUploads } from '../outgoing/uploads.ts';
 import type { Storage } from '../storage/storage.ts';
 import type { LostRuns } from '../webhooks/dispatch/lost-runs.ts';
 import { removeAllExcluded } from '../mailbox/folders/exclude.ts';
@@ -52,6 +53,7 @@ export function createHousekeepingActivities(deps: HousekeepingDeps) {
     };
     if (!(await withHeartbeat(() => removeAllExcluded({ db, storage }, isOver)))) return { done: false };
     if (!(await deleteOldMail({ db, storage }, isOver))) return { done: false };
+    if (!(await deleteExpiredUploads({ db, storage }, isOver))) return { done: false };
     await forgetDeadWorkers(db);
     const deleteFiles = (keys: string[]) => storage.delete(keys);
     await giveUpStaleSends(db, new Date(), deleteFiles);
@@ -72,6 +74,8 @@ export function createHousekeepingActivities(deps: HousekeepingDeps) {
 
 /** Deletes objects that no row names: a process that is killed between writing a file and saving its row leaves them. */
 async function sweepStorage({ db, storage, logger }: HousekeepingDeps, until: number): Promise<void> {
+  const left = await sweepUploads(storage);
+  if (left > 0) logger.warn({ objects: left }, 'deleted orphaned storage objects');
   const before = new Date(Date.now() - SWEEP_MS);
   for (let due = await nextSweep(db, before); due && performance.now() < until; due = await nextSweep(db, before)) {
     Context.current().heartbeat();

@@ -42,12 +42,18 @@ export interface SendCommands {
   sendDraft(accountId: string, caller: Caller, id: string, draft: string): Promise<DraftSent>;
 }
 
-/** Commands on drafts; `id` is reserved for the draft that the call creates. */
+/** Who saves a draft, and the id that is reserved for it. */
+export interface NewDraftId {
+  caller: Pick<Caller, 'apiKeyId'>;
+  id: string;
+}
+
+/** Commands on drafts. */
 export interface DraftCommands {
   /** Resolves when the draft is in Drafts. */
-  createDraft(accountId: string, id: string, input: SendInput): Promise<DraftResult>;
+  createDraft(accountId: string, made: NewDraftId, input: SendInput): Promise<DraftResult>;
   /** Replaces the draft `previous`, a `drf_…` or `email_…` id. */
-  updateDraft(accountId: string, id: string, previous: string, input: SendInput): Promise<DraftResult>;
+  updateDraft(accountId: string, made: NewDraftId, previous: string, input: SendInput): Promise<DraftResult>;
   deleteDraft(accountId: string, draft: string): Promise<void>;
 }
 
@@ -132,6 +138,8 @@ export interface ApiSettings {
   brand: { name: string; color: string | null; logoUrl: string | null };
   /** largest request body, bytes */
   bodyBytes: number;
+  /** bytes of the unexpired uploads of one key */
+  uploadedBytes: number;
   /** calls with wrong keys from one address before it gets 429; 0: no limit */
   wrongKeysPerMinute: number;
   /** calls with one key, and from one address, before they get 429; 0: no limit */

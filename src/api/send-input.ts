@@ -85,7 +85,7 @@ function invalid(detail: string): ApiError {
 }
 
 /** Checks text that becomes part of a header. */
-function checkText(field: string, text: string | undefined, maxLength: number): void {
+export function checkText(field: string, text: string | undefined, maxLength: number): void {
   if (text === undefined) return;
   if (text.length > maxLength) throw invalid(`${field} is longer than ${maxLength} characters`);
   if (/[\r\n\0]/.test(text)) throw invalid(`${field} contains a line break or NUL`);
@@ -146,6 +146,9 @@ function checkStructured(field: string, key: string, value: string): void {
 const TOKEN = "[A-Za-z0-9!#$%&'*+.^_`|~-]+";
 const CONTENT_TYPE = new RegExp(`^(?!multipart/)${TOKEN}/${TOKEN}( *; *${TOKEN}=(${TOKEN}|"[^"\\\\]*"))*$`, 'i');
 
+/** Whether an attachment may have this type. */
+export const isMediaType = (type: string): boolean => type.length <= SEND_BOUNDS.fileName && CONTENT_TYPE.test(type);
+
 function checkAttachments(attachments: readonly SendAttachment[], limits: SendLimits): void {
   if (attachments.length > limits.attachments) throw invalid(`attachments has more than ${limits.attachments} items`);
   let bytes = 0;
@@ -154,7 +157,7 @@ function checkAttachments(attachments: readonly SendAttachment[], limits: SendLi
     checkText(`${field}.filename`, filename, SEND_BOUNDS.fileName);
     checkText(`${field}.content_type`, type, SEND_BOUNDS.fileName);
     checkText(`${field}.cid`, cid, SEND_BOUNDS.cid);
-    if (type && !CONTENT_TYPE.test(type)) throw invalid(`${field}.content_type is not a media type`);
+    if (type && !isMediaType(type)) throw invalid(`${field}.content_type is not a media type`);
     if (cid && !/^<?[!-;=?-~]+>?$/.test(cid)) throw invalid(`${field}.cid is not a Content-ID`);
     checkSource(field, attachments[index] as SendAttachment);
     const length = base64Length(content ?? '');
@@ -164,18 +167,23 @@ function checkAttachments(attachments: readonly SendAttachment[], limits: SendLi
   });
 }
 
-/** An attachment has its content, or names a stored file. */
-function checkSource(field: string, { content, email_id: emailId, attachment_id: id }: SendAttachment): void {
+/** An attachment has its content, or names a stored file or an upload. */
+function checkSource(field: string, attachment: SendAttachment): void {
+  const { content, email_id: emailId, attachment_id: id, upload_id: uploadId } = attachment;
   const isStored = emailId !== undefined || id !== undefined;
-  if (isStored === (content !== undefined)) throw invalid(`${field} must have content, or email_id and attachment_id`);
+  if ([content !== undefined, isStored, uploadId !== undefined].filter(Boolean).length !== 1) {
+    throw invalid(`${field} must have one of content, email_id with attachment_id, and upload_id`);
+  }
+  if (uploadId !== undefined && !isId('upload', uploadId))
+    throw invalid(`${field}.upload_id is not the id of an upload`);
   if (isStored && !(isId('email', emailId ?? '') && isId('attachment', id ?? ''))) {
     throw invalid(`${field} must have the ids of an email and of one of its attachments`);
   }
 }
 
 /**
- * Checks the limits again for attachments that have passed `checkSendInput`: `stored` are the bytes of the stored files among
- * them, and the number and bytes of those of a forwarded email.
+ * Checks the limits again for attachments that have passed `checkSendInput`: `stored` are the bytes of the stored files and uploads
+ * among them, and the number and bytes of those of a forwarded email.
  * @throws ApiError `invalid_parameters`
  */
 export function checkFiles(

@@ -78,6 +78,8 @@ export interface Config {
   };
   limits: {
     bodyBytes: number;
+    /** bytes of the unexpired uploads of one key */
+    uploadedBytes: number;
     /** calls with wrong keys from one address; 0: no limit */
     wrongKeysPerMinute: number;
     /** calls with one key, and from one address; 0: no limit */
@@ -152,6 +154,7 @@ export function loadConfig(env: Env): Config {
         address: read('MAX_REQUESTS_PER_MINUTE_PER_ADDRESS'),
       },
       bodyBytes: read('MAX_BODY_BYTES'),
+      uploadedBytes: read('MAX_UPLOADED_BYTES'),
       send: {
         attachmentBytes: read('MAX_ATTACHMENT_BYTES'),
         attachments: read('MAX_ATTACHMENTS'),

@@ -36,6 +36,7 @@ const SHOWN: Readonly<Record<string, (config: Config) => string>> = {
   MAX_WRONG_KEYS_PER_MINUTE: ({ limits }) => String(limits.wrongKeysPerMinute),
   MAX_BODY_BYTES: ({ limits }) => String(limits.bodyBytes),
   MAX_ATTACHMENT_BYTES: ({ limits }) => String(limits.send.attachmentBytes),
+  MAX_UPLOADED_BYTES: ({ limits }) => String(limits.uploadedBytes),
   MAX_ATTACHMENTS: ({ limits }) => String(limits.send.attachments),
   MAX_RECIPIENTS: ({ limits }) => String(limits.send.recipients),
   MAX_SUBJECT_LENGTH: ({ limits }) => String(limits.send.subject),

@@ -22,6 +22,7 @@ export const ID_PREFIXES = {
   oauthApp: 'oap',
   deviceSignIn: 'dvc',
   alert: 'alr',
+  upload: 'upl',
 } as const;
 
 export type IdKind = keyof typeof ID_PREFIXES;
@@ -50,6 +51,7 @@ const NOUNS: Record<IdKind, string> = {
   oauthApp: 'OAuth app',
   deviceSignIn: 'sign-in',
   alert: 'alert',
+  upload: 'upload',
 };
 
 /** Describes an id by its prefix and by what it names: "`acc_…` of the account". */

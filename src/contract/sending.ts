@@ -1,5 +1,5 @@
 import Type from 'typebox';
-import { IdOf, Nullable, ObjectName } from './common.ts';
+import { CreatedAt, DateTime, IdOf, Nullable, ObjectName, OneOf } from './common.ts';
 
 /** Fixed limits of an email to send: lengths in characters, and the number of headers. */
 export const SEND_BOUNDS = {
@@ -49,7 +49,9 @@ export type TrackingOptions = Type.Static<typeof TrackingOptions>;
 /** A file to send. */
 export const SendAttachment = Type.Object(
   {
-    content: Type.Optional(Type.String({ description: 'base64; or a stored file: `email_id` and `attachment_id`' })),
+    content: Type.Optional(
+      Type.String({ description: 'base64; or a stored file: `email_id` and `attachment_id`, or `upload_id`' }),
+    ),
     email_id: Type.Optional(
       Type.String({ maxLength: 64, description: 'an email of this account: one of its files is attached' }),
     ),
@@ -57,6 +59,14 @@ export const SendAttachment = Type.Object(
       Type.String({
         maxLength: 64,
         description: 'the file of that email; `filename` and `content_type` are its own unless you give them',
+      }),
+    ),
+    upload_id: Type.Optional(
+      Type.String({
+        maxLength: 64,
+        description:
+          'a complete upload of this key, as it is at the time of the call; `filename` and `content_type` are its own ' +
+          'unless you give them',
       }),
     ),
     filename: Type.Optional(Type.String({ maxLength: SEND_BOUNDS.fileName, description: 'name of the file' })),
@@ -198,3 +208,25 @@ export const EmailDeleted = Type.Object(
   { $id: 'EmailDeleted', description: 'the email is in Trash' },
 );
 export type EmailDeleted = Type.Static<typeof EmailDeleted>;
+
+export const UPLOAD_STATUSES = ['uploading', 'complete'] as const;
+
+/** How long an upload can be attached, hours. */
+export const UPLOAD_HOURS = 24;
+
+/** A file that attachments of sends and drafts name. */
+export const Upload = Type.Object(
+  {
+    object: ObjectName('Upload'),
+    id: Type.String({ description: '`upl_…`' }),
+    status: OneOf(UPLOAD_STATUSES, { description: '`uploading`: bytes are missing; `complete`: it can be attached' }),
+    size: Type.Integer({ description: 'bytes of the whole file' }),
+    received: Type.Integer({ description: 'bytes that are stored: the next part begins at this offset' }),
+    filename: Nullable(Type.String({ description: 'name of the file; null: none was given' })),
+    content_type: Nullable(Type.String({ description: 'media type; null: by the ending of the file name' })),
+    created_at: CreatedAt,
+    expires_at: DateTime('when it is deleted: 24 hours after it was created'),
+  },
+  { $id: 'Upload', description: 'a file to attach to emails and drafts' },
+);
+export type Upload = Type.Static<typeof Upload>;

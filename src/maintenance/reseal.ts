@@ -32,6 +32,7 @@ export const SEALED_COLUMNS: readonly SealedColumn[] = [
   { table: 'oauth_sign_ins', column: 'request', key: ['id'] },
   { table: 'oauth_tokens', column: 'tokens', key: ['account_id'] },
   { table: 'device_sign_ins', column: 'request', key: ['id'] },
+  { table: 'uploads', column: 'data_key', key: ['id'] },
   { table: 'idempotency_keys', column: 'response', key: ['api_key_id', 'key'] },
   { table: 'webhook_endpoints', column: 'headers', key: ['id'] },
   { table: 'webhook_endpoints', column: 'secret', key: ['id'] },

@@ -1,3 +1,5 @@
+import { randomBytes } from 'node:crypto';
+import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { ApiError } from '../contract/errors.ts';
 import { SEND_BOUNDS, type SendInput } from '../contract/sending.ts';
@@ -5,6 +7,7 @@ import type { Queryable } from '../db/driver/client.ts';
 import { findAttachments } from '../db/queries/mail/attachments.ts';
 import { findForwarded, findReplyTarget, type ForwardedOriginal } from '../db/queries/mail/original.ts';
 import type { Storage } from '../storage/storage.ts';
+import { bytesOf, findUploads, type UploadRow } from './uploads.ts';
 
 /**
  * The message that a caller asked to send or to save: the API stores it, the worker composes it. Mail text never enters a
@@ -18,6 +21,8 @@ export interface OutgoingInput {
   forwarded?: ForwardedOriginal;
   /** for each attachment, the stored file that it names; undefined when none names one */
   files?: (StoredFile | null)[];
+  /** for each attachment, the upload that it names, until the input is stored with its bytes; undefined when none names one */
+  uploads?: (UploadRow | null)[];
 }
 
 /** A stored file that is attached. */
@@ -30,13 +35,29 @@ export interface StoredFile {
 /** Storage key of the input of a send or a draft. */
 export const inputKeyOf = (accountId: string, id: string): string => `${accountId}/outgoing/${id}.json`;
 
+/** Who sends or saves. */
+export interface InputOwner {
+  accountId: string;
+  /** the key or person of the call, whose uploads it may attach */
+  apiKeyId: string;
+}
+
 /**
- * The input with the email that it answers or forwards, and with the stored files that it names.
+ * The input with the email that it answers or forwards, and with the stored files and uploads that it names.
  * @throws ApiError not_found when `reply_to_message_id` is the `email_…` id of an unknown email, or no stored email has the
- * `forward_message_id`; invalid_parameters when an attachment names no file of the account
+ * `forward_message_id`; invalid_parameters when an attachment names no file of the account, or no complete upload of the key
  */
-export async function resolveInput(db: Queryable, accountId: string, input: SendInput): Promise<OutgoingInput> {
-  return { ...(await resolveFiles(db, accountId, input)), ...(await resolveOriginal(db, accountId, input)) };
+export async function resolveInput(
+  db: Queryable,
+  { accountId, apiKeyId }: InputOwner,
+  given: SendInput,
+): Promise<OutgoingInput> {
+  const { input, uploads } = await resolveUploads(db, apiKeyId, given);
+  return {
+    ...(await resolveFiles(db, accountId, input)),
+    ...(await resolveOriginal(db, accountId, input)),
+    ...(uploads ? { uploads } : {}),
+  };
 }
 
 async function resolveOriginal(
@@ -81,6 +102,38 @@ async function resolveFiles(
   };
 }
 
+async function resolveUploads(
+  db: Queryable,
+  apiKeyId: string,
+  input: SendInput,
+): Promise<Pick<OutgoingInput, 'input' | 'uploads'>> {
+  const given = input.attachments ?? [];
+  const ids = given.flatMap(({ upload_id: id }) => id ?? []);
+  if (ids.length === 0) return { input };
+  const found = new Map((await findUploads(db, ids)).map((upload) => [upload.id, upload]));
+  const uploads = given.map(({ upload_id: id }, index) => {
+    if (id === undefined) return null;
+    const upload = found.get(id);
+    if (upload?.apiKeyId !== apiKeyId || !upload) throw noUpload(index);
+    const { received, size } = upload;
+    if (received === size) return upload;
+    throw new ApiError(
+      'invalid_parameters',
+      `attachments.${index}.upload_id is not complete: ${received} of ${size} bytes are stored`,
+    );
+  });
+  const attachments = given.map(({ upload_id: _, ...attachment }, index) => {
+    const { filename, contentType } = uploads[index] ?? {};
+    return { ...(filename ? { filename } : {}), ...(contentType ? { content_type: contentType } : {}), ...attachment };
+  });
+  return { input: { ...input, attachments }, uploads };
+}
+
+const noUpload = (index: number, cause?: unknown) =>
+  new ApiError('invalid_parameters', `attachments.${index}.upload_id is not an upload of this key, or has expired`, {
+    cause,
+  });
+
 /** A name that a header can contain. */
 const nameOf = (name: string) => name.replace(/[\p{Cc}]+/gu, ' ').slice(0, SEND_BOUNDS.fileName);
 
@@ -88,9 +141,53 @@ const nameOf = (name: string) => name.replace(/[\p{Cc}]+/gu, ' ').slice(0, SEND_
 const typeOf = (mime: string) =>
   /^(?!multipart\/)[\w!#$&^.+-]{1,100}\/[\w!#$&^.+-]{1,100}$/.test(mime) ? mime : 'application/octet-stream';
 
-/** Stores an input under its key. */
-export async function storeInput(storage: Storage, key: string, outgoing: OutgoingInput): Promise<void> {
-  await storage.put(key, Buffer.from(JSON.stringify(outgoing)));
+/**
+ * Stores an input under its key, with the bytes of its uploads as if the caller had sent them.
+ * @throws ApiError invalid_parameters when an upload has been deleted since
+ */
+export async function storeInput(
+  storage: Storage,
+  key: string,
+  { uploads, ...outgoing }: OutgoingInput,
+): Promise<void> {
+  const body = uploads
+    ? Readable.from(withUploads(storage, outgoing, uploads), { objectMode: false })
+    : Buffer.from(JSON.stringify(outgoing));
+  await storage.put(key, body);
+}
+
+/** The JSON of an input, in pieces: uploads are as large as mail may be, and are not held in memory. */
+async function* withUploads(
+  storage: Storage,
+  { input, ...rest }: OutgoingInput,
+  uploads: (UploadRow | null)[],
+): AsyncGenerator<string> {
+  const place = randomBytes(16).toString('hex');
+  const attachments = input.attachments?.map((file, index) => (uploads[index] ? { ...file, content: place } : file));
+  const pieces = JSON.stringify({ ...rest, input: { ...input, attachments } }).split(place);
+  const indexes = [...uploads.keys()].filter((index) => uploads[index]);
+  for (const [number, piece] of pieces.entries()) {
+    yield piece;
+    const index = indexes[number] ?? -1;
+    const upload = uploads[index];
+    if (upload) yield* base64Of(storage, upload, index);
+  }
+}
+
+async function* base64Of(storage: Storage, upload: UploadRow, index: number): AsyncGenerator<string> {
+  let rest: Buffer = Buffer.alloc(0);
+  try {
+    for await (const bytes of bytesOf(storage, upload)) {
+      const all = Buffer.concat([rest, bytes]);
+      const whole = all.length - (all.length % 3);
+      yield all.toString('base64', 0, whole);
+      rest = all.subarray(whole);
+    }
+  } catch (error) {
+    // `storage` is known here by its types alone
+    throw error instanceof Error && error.name === 'StorageMissing' ? noUpload(index, error) : error;
+  }
+  yield rest.toString('base64');
 }
 
 /** Reads an input back. @throws StorageMissing */

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Queryable } from '../db/driver/client.ts';
-import { readDataKey, saveDataKey } from '../db/coordination/data-keys.ts';
+import { dataKeyTable, readDataKey, saveDataKey } from '../db/coordination/data-keys.ts';
 import { createLeaseNotifications } from '../db/coordination/lease.ts';
 import type { Notified } from '../db/driver/listen.ts';
 import { PartUnavailable } from '../outage.ts';
@@ -20,7 +20,7 @@ export interface CachedDataKeys extends DataKeys {
   dropAll(): void;
 }
 
-/** The data keys of accounts, sealed in their rows. */
+/** The data keys of accounts and uploads, sealed in their rows. */
 export function createDataKeys({ db, secrets }: { db: Queryable; secrets: Secrets }): CachedDataKeys {
   const cache = new Map<string, { key: Buffer; until: number }>();
   /** a key that was read before the last drop is not cached: its account may be the dropped one */
@@ -95,4 +95,4 @@ export function forgetOnRemoval(keys: Pick<CachedDataKeys, 'drop' | 'dropAll'>):
   };
 }
 
-const placeOf = (id: string) => ({ table: 'accounts', column: 'data_key', id });
+const placeOf = (id: string) => ({ table: dataKeyTable(id), column: 'data_key', id });

@@ -5,7 +5,7 @@ import type { ByteRange, Storage } from './types.ts';
 
 /*
  * Layout: magic (8) | salt (16) | chunks. A chunk is the ciphertext of 64 KiB, of less in the last one, and its tag (16).
- * Each object has its own key, derived from the account's data key, the salt and the object's storage key: an object
+ * Each object has its own key, derived from its owner's data key, the salt and the object's storage key: an object
  * under another storage key does not open. AES-256-GCM; the nonce is the number of the chunk and whether it is the last:
  * swapped, missing or truncated chunks do not open either.
  */
@@ -16,12 +16,12 @@ const TAG_BYTES = 16;
 const CHUNK = 64 * 1024;
 const SEALED_CHUNK = CHUNK + TAG_BYTES;
 
-/** The data keys of accounts, 32 bytes each. */
+/** The data keys of the owners of objects, 32 bytes each. An owner is an account, or an upload. */
 export interface DataKeys {
-  /** The key of an account, created if it has none; undefined when the account was or is being removed. */
-  take(accountId: string): Promise<Buffer | undefined>;
-  /** The key of an account, if it has one. */
-  find(accountId: string): Promise<Buffer | undefined>;
+  /** The key of an owner, created if it has none; undefined when the owner was or is being removed. */
+  take(ownerId: string): Promise<Buffer | undefined>;
+  /** The key of an owner, if it has one. */
+  find(ownerId: string): Promise<Buffer | undefined>;
 }
 
 export interface EncryptionOptions {
@@ -41,7 +41,7 @@ export function isLost(error: unknown): boolean {
 }
 
 /**
- * Wraps a storage: objects are encrypted under the data key of their account, the first segment of their keys, and lost
+ * Wraps a storage: objects are encrypted under the data key of their owner, whom their storage key names, and lost
  * with it. Unencrypted objects are read unchanged. Sizes and ranges are those of the plaintext.
  */
 export function encryptStorage(inner: Storage, { keys, encrypts }: EncryptionOptions): Storage {
@@ -53,8 +53,8 @@ export function encryptStorage(inner: Storage, { keys, encrypts }: EncryptionOpt
       if (!encrypts && !isEncrypted(head)) {
         return inner.put(key, Buffer.isBuffer(body) ? body : toStream(joined(head, rest)));
       }
-      const dataKey = await keys.take(accountOf(key));
-      if (dataKey === undefined) throw new Error('the account was removed: nothing is stored for it');
+      const dataKey = await keys.take(ownerOf(key));
+      if (dataKey === undefined) throw new Error('the account or upload was removed: nothing is stored for it');
       const salt = randomBytes(SALT_BYTES);
       const count = { bytes: 0 };
       const sealed = encrypt(derive(dataKey, salt, key), counted(joined(head, rest), count));
@@ -104,15 +104,19 @@ async function readHead(inner: Storage, key: string): Promise<Buffer> {
 
 /**
  * The key of an encrypted object.
- * @throws StorageMissing: its account's key was deleted, and the object is lost with it
+ * @throws StorageMissing: its owner's key was deleted, and the object is lost with it
  */
 async function openerOf(keys: DataKeys, key: string, head: Buffer): Promise<Buffer> {
-  const dataKey = await keys.find(accountOf(key));
+  const dataKey = await keys.find(ownerOf(key));
   if (dataKey === undefined) throw new StorageMissing(key);
   return derive(dataKey, head.subarray(MAGIC.length), key);
 }
 
-const accountOf = (key: string) => key.split('/')[0] ?? '';
+/** `<account>/…`, or `uploads/<upload>/…` */
+function ownerOf(key: string): string {
+  const [first = '', second = ''] = key.split('/');
+  return first === 'uploads' ? second : first;
+}
 
 function derive(dataKey: Buffer, salt: Buffer, storageKey: string): Buffer {
   return Buffer.from(hkdfSync('sha256', dataKey, salt, `stored object ${storageKey}`, 32));

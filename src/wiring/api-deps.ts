@@ -104,6 +104,7 @@ function settingsOf(config: Config): ApiDeps['settings'] {
     publicUrl: config.publicUrl,
     brand: config.brand,
     bodyBytes: config.limits.bodyBytes,
+    uploadedBytes: config.limits.uploadedBytes,
     wrongKeysPerMinute: config.limits.wrongKeysPerMinute,
     requestsPerMinute: config.limits.requestsPerMinute,
     send: config.limits.send,

@@ -39,10 +39,10 @@ async function housekeep(): Promise<void> {
   await new MockActivityEnvironment().run(deleteExpired);
 }
 
-async function putOld(keys: string[]): Promise<void> {
+async function putOld(keys: string[], hours = 25): Promise<void> {
   for (const key of keys) await storage.put(key, Buffer.from('x'));
   const names = new Set(keys.map((key) => key.split('/').at(-1)));
-  const old = new Date(Date.now() - 25 * 3_600_000);
+  const old = new Date(Date.now() - hours * 3_600_000);
   for (const entry of await readdir(dir, { recursive: true, withFileTypes: true })) {
     if (names.has(entry.name)) await utimes(join(entry.parentPath, entry.name), old, old);
   }
@@ -88,5 +88,38 @@ describe('the storage of an account', () => {
     await db.execute(sql`update accounts set storage_swept_at = now() - interval '25 hours' where id = ${accountId}`);
     await housekeep();
     expect(await keysOf(accountId)).toEqual([]);
+  });
+});
+
+describe('uploads', () => {
+  const store = async (expiresIn: string) => {
+    const id = newId('upload');
+    await test.database.pool.query(
+      `insert into uploads (id, api_key_id, size, received, parts, created_at, expires_at)
+      values ($1, 'pk_1', 1, 1, array['uploads/' || $1 || '/0.a'], now(), now() + $2::interval)`,
+      [id, expiresIn],
+    );
+    await storage.put(`uploads/${id}/0.a`, Buffer.from('x'));
+    return id;
+  };
+  const stored = async () => {
+    const { rows } = await test.database.pool.query<{ id: string }>('select id from uploads order by id');
+    const folders = await readdir(join(dir, 'uploads')).catch(() => []);
+    return { rows: rows.map(({ id }) => id), folders: folders.sort() };
+  };
+
+  it('are deleted with their bytes once they have expired', async () => {
+    const live = await store('1 hour');
+    for (let count = 0; count < 45; count++) await store('-1 second');
+    await housekeep();
+    expect(await stored()).toEqual({ rows: [live], folders: [live] });
+  });
+
+  it('that no longer exist lose the bytes that a killed process left, and live ones do not', async () => {
+    const { rows: live } = await stored();
+    await putOld(['uploads/upl_gone/0.b', `uploads/upl_gone/4.c-1.tmp`], 49);
+    await putOld(['uploads/upl_young/0.d'], 25);
+    await housekeep();
+    expect(await stored()).toEqual({ rows: live, folders: [...live, 'upl_young'].sort() });
   });
 });

@@ -45,6 +45,7 @@ describe('settings', () => {
       },
       limits: {
         bodyBytes: 40 * 1024 * 1024,
+        uploadedBytes: 1024 * 1024 * 1024,
         wrongKeysPerMinute: 60,
         requestsPerMinute: { key: 0, address: 0 },
         send: { attachmentBytes: 25 * 1024 * 1024, attachments: 100, recipients: 500, subject: 998 },

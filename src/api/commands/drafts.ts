@@ -11,11 +11,12 @@ import {
 } from '../../outgoing/draft-state.ts';
 import { inputKeyOf } from '../../outgoing/outgoing-input.ts';
 import { deleteDraftWorkflowId, draftWorkflowId, WORKFLOWS } from '../../workflows/names.ts';
-import type { DraftCommands } from '../deps.ts';
+import type { DraftCommands, NewDraftId } from '../deps.ts';
 import {
   draftNotFound,
   isTracked,
   type OutgoingDeps,
+  recordedBefore,
   resolveOutgoing,
   storeRecordedInput,
   trackingIdFor,
@@ -44,15 +45,34 @@ const NOT_DELETED: OutageTexts = {
 export function createDraftCommands(deps: OutgoingDeps): DraftCommands {
   const own = { ...deps, turns: createTurns(SAVES_AT_ONCE) };
   return {
-    createDraft: (accountId, id, input) => createDraft(own, accountId, id, input),
-    updateDraft: (accountId, id, previous, input) => updateDraft(own, accountId, { id, previousId: previous }, input),
+    createDraft: (accountId, made, input) => createDraft(own, accountId, made, input),
+    updateDraft: (accountId, made, previous, input) =>
+      updateDraft(own, accountId, { ...made, previousId: previous }, input),
     deleteDraft: (accountId, draft) => deleteDraft(own, accountId, draft),
   };
 }
 
-async function createDraft(deps: DraftDeps, accountId: string, id: string, input: SendInput): Promise<DraftResult> {
+async function createDraft(
+  deps: DraftDeps,
+  accountId: string,
+  made: NewDraftId,
+  input: SendInput,
+): Promise<DraftResult> {
+  const draft = await recordInput(deps, accountId, made, input).catch((error: unknown) =>
+    recordedBefore(deps, () => loadDraft(deps.db, accountId, made.id), error),
+  );
+  return saveDraft(deps, draft, null);
+}
+
+/** Records a draft, and stores its input. */
+async function recordInput(
+  deps: DraftDeps,
+  accountId: string,
+  { caller: { apiKeyId }, id }: NewDraftId,
+  input: SendInput,
+): Promise<DraftRow> {
   const { db } = deps;
-  const outgoing = await resolveOutgoing(deps, accountId, input);
+  const outgoing = await resolveOutgoing(deps, { accountId, apiKeyId }, input);
   const { metadata = null, tracking_options: tracking = null } = input;
   const inputKey = inputKeyOf(accountId, id);
   const { draft, isNew } = await recordDraft(db, {
@@ -69,18 +89,18 @@ async function createDraft(deps: DraftDeps, accountId: string, id: string, input
       giveUp: () => giveUpDraft(db, id),
       notDone: NOT_SAVED.notDone,
     });
-  return saveDraft(deps, draft, null);
+  return draft;
 }
 
 /** `id` is new with each call. */
 async function updateDraft(
   deps: DraftDeps,
   accountId: string,
-  { id, previousId }: { id: string; previousId: string },
+  { caller: { apiKeyId }, id, previousId }: NewDraftId & { previousId: string },
   input: SendInput,
 ): Promise<DraftResult> {
   const { db } = deps;
-  const outgoing = await resolveOutgoing(deps, accountId, input);
+  const outgoing = await resolveOutgoing(deps, { accountId, apiKeyId }, input);
   const inputKey = inputKeyOf(accountId, id);
   const { draft, previous } = await whenFree(async () => {
     const previous = await findDraft(db, accountId, previousId);

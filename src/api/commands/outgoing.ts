@@ -4,7 +4,7 @@ import type { SendInput } from '../../contract/sending.ts';
 import type { Db } from '../../db/driver/client.ts';
 import { newId } from '../../new-id.ts';
 import { unavailablePart } from '../../outage.ts';
-import { type OutgoingInput, resolveInput, storeInput } from '../../outgoing/outgoing-input.ts';
+import { type InputOwner, type OutgoingInput, resolveInput, storeInput } from '../../outgoing/outgoing-input.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { checkFiles, DEFAULT_SEND_LIMITS, type SendLimits } from '../send-input.ts';
 import type { RunDeps } from './run-workflow.ts';
@@ -17,21 +17,37 @@ export interface OutgoingDeps extends RunDeps {
 }
 
 /**
- * The input with the email that it answers or forwards, and with the stored files that it names.
+ * The input with the email that it answers or forwards, and with the stored files and uploads that it names.
  * @throws ApiError not_found; invalid_parameters when they make it exceed the limits of an email
  */
 export async function resolveOutgoing(
   { db, sendLimits = DEFAULT_SEND_LIMITS }: Pick<OutgoingDeps, 'db' | 'sendLimits'>,
-  accountId: string,
+  owner: InputOwner,
   input: SendInput,
 ): Promise<OutgoingInput> {
-  const outgoing = await resolveInput(db, accountId, input);
-  const { forwarded, files = [] } = outgoing;
+  const outgoing = await resolveInput(db, owner, input);
+  const { forwarded, files = [], uploads = [] } = outgoing;
   const whole = forwarded && { count: 1, bytes: forwarded.size };
   const ofForward = (input.forward_as === 'attachment' ? whole : forwarded?.files) ?? { count: 0, bytes: 0 };
-  const bytes = files.reduce((sum, file) => sum + (file?.size ?? 0), ofForward.bytes);
+  const bytes = [...files, ...uploads].reduce((sum, file) => sum + (file?.size ?? 0), ofForward.bytes);
   checkFiles(input.attachments ?? [], { count: ofForward.count, bytes }, sendLimits);
   return outgoing;
+}
+
+/**
+ * The recorded row of a call whose input can no longer be resolved, since a file that it names is gone: a call with the same
+ * Idempotency-Key has stored it before. @throws the error, when none has
+ */
+export async function recordedBefore<Row extends { state: string; inputKey: string | null }>(
+  { storage }: Pick<OutgoingDeps, 'storage'>,
+  load: () => Promise<Row | undefined>,
+  error: unknown,
+): Promise<Row> {
+  const row = error instanceof ApiError ? await load() : undefined;
+  if (row === undefined || row.state === 'failed') throw error;
+  const isBegun = row.state !== 'queued' && row.state !== 'saving';
+  if (!isBegun && row.inputKey !== null && (await storage.size(row.inputKey)) === undefined) throw error;
+  return row;
 }
 
 /** How long a call waits for a draft that is being saved or sent, and how often it checks. */

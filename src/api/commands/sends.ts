@@ -12,6 +12,7 @@ import type { SendCommands } from '../deps.ts';
 import {
   draftNotFound,
   type OutgoingDeps,
+  recordedBefore,
   resolveOutgoing,
   storeRecordedInput,
   trackingIdFor,
@@ -60,8 +61,29 @@ async function sendEmail(
   { caller, id }: NewSendId,
   input: SendInput,
 ): Promise<EmailSent> {
+  const send = await recordInput(deps, accountId, { caller, id }, input).catch((error: unknown) =>
+    recordedBefore(deps, () => loadSend(deps.db, accountId, id), error),
+  );
+  const { messageId, trackingId, result } = await runSend(deps, send);
+  return {
+    object: 'EmailSent',
+    id: result?.emailId ?? id,
+    account_id: accountId,
+    message_id: messageId ?? '',
+    tracking_id: trackingId,
+    ...rejectedOf(result),
+  };
+}
+
+/** Records a send, and stores its input. */
+async function recordInput(
+  deps: SendDeps,
+  accountId: string,
+  { caller, id }: NewSendId,
+  input: SendInput,
+): Promise<SendRow> {
   const { db } = deps;
-  const outgoing = await resolveOutgoing(deps, accountId, input);
+  const outgoing = await resolveOutgoing(deps, { accountId, apiKeyId: caller.apiKeyId }, input);
   const { metadata = null, tracking_options: tracking = null } = input;
   const inputKey = inputKeyOf(accountId, id);
   const { send, isNew } = await recordSend(db, {
@@ -80,15 +102,7 @@ async function sendEmail(
       giveUp: () => giveUp(db, id),
       notDone: OUTAGE.notDone,
     });
-  const { messageId, trackingId, result } = await runSend(deps, send);
-  return {
-    object: 'EmailSent',
-    id: result?.emailId ?? id,
-    account_id: accountId,
-    message_id: messageId ?? '',
-    tracking_id: trackingId,
-    ...rejectedOf(result),
-  };
+  return send;
 }
 
 async function sendDraft(

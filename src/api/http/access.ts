@@ -12,8 +12,8 @@ import { knownAccountIds } from '../../db/queries/accounts.ts';
  */
 
 /**
- * Scope of a route. `account`: the account in its path; `within`: data of accounts, which the route narrows to those the
- * caller sees; `installation`: closed to keys of some accounts; `caller`: the caller's own session, open to every key.
+ * Scope of a route. `account`: the account in its path; `within`: data of accounts or of callers, which the route narrows to what
+ * the caller sees; `installation`: closed to keys of some accounts; `caller`: the caller's own session, open to every key.
  */
 export type Reach = 'account' | 'within' | 'installation' | 'caller';
 

@@ -25,6 +25,7 @@ import type { Routes } from './route.ts';
 import { sendRoutes } from './mail/send.ts';
 import { sessionRoutes } from './session.ts';
 import { threadRoutes } from './mail/threads.ts';
+import { uploadRoutes } from './mail/uploads.ts';
 
 /** Every route under /api/v1. */
 export const ROUTES: readonly Routes[] = [
@@ -35,6 +36,7 @@ export const ROUTES: readonly Routes[] = [
   batchRoutes,
   historyRoutes,
   sendRoutes,
+  uploadRoutes,
   attachmentRoutes,
   threadRoutes,
   folderRoutes,

@@ -127,6 +127,13 @@ export const LIMITS = {
     0,
     1024 * MiB,
   ]),
+  MAX_UPLOADED_BYTES: integer(
+    'Bytes of the uploads of one API key, or of one person, that have not expired, together. One upload may have ' +
+      '`MAX_ATTACHMENT_BYTES`.',
+    'bytes',
+    1024 * MiB,
+    [0, 1024 * 1024 * MiB],
+  ),
   MAX_ATTACHMENTS: integer('Files of one email to send.', 'files', 100, [0, 10_000]),
   MAX_RECIPIENTS: integer('Recipients of one email to send.', 'recipients', 500, [1, 100_000]),
   MAX_SUBJECT_LENGTH: integer('Length of the subject of an email to send.', 'characters', 998, [1, 100_000]),

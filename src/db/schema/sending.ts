@@ -1,8 +1,8 @@
 import { sql } from 'drizzle-orm';
-import { boolean, check, index, integer, jsonb, pgTable, text } from 'drizzle-orm/pg-core';
+import { bigint, boolean, check, index, integer, jsonb, pgTable, text } from 'drizzle-orm/pg-core';
 import type { Attendee, Email } from '../../contract/email.ts';
 import type { TrackingOptions } from '../../contract/sending.ts';
-import { at, json } from './columns.ts';
+import { at, bytea, json } from './columns.ts';
 
 /** `drf_…` ids: their emails, and which ids no longer work. See src/outgoing/draft-state.ts. */
 export const drafts = pgTable(
@@ -113,4 +113,31 @@ export const trackingRecords = pgTable(
     createdAt: at('created_at').notNull(),
   },
   (t) => [index('tracking_records_account').on(t.accountId), index('tracking_records_created').on(t.createdAt)],
+);
+
+/** Files that attachments of sends and drafts name, until they expire. See src/outgoing/uploads.ts. */
+export const uploads = pgTable(
+  'uploads',
+  {
+    id: text().primaryKey(),
+    /** the key or the person that made it */
+    apiKeyId: text('api_key_id').notNull(),
+    filename: text(),
+    contentType: text('content_type'),
+    /** bytes of the whole file; the most that it may have as long as that is not known */
+    size: bigint({ mode: 'number' }).notNull(),
+    /** bytes that are stored */
+    received: bigint({ mode: 'number' }).notNull().default(0),
+    /** storage keys of its bytes, in their order */
+    parts: text().array().notNull().default([]),
+    /** sealed: the key that encrypts its stored bytes; null: none was needed */
+    dataKey: bytea('data_key'),
+    createdAt: at('created_at').notNull(),
+    expiresAt: at('expires_at').notNull(),
+  },
+  (t) => [
+    index('uploads_api_key').on(t.apiKeyId),
+    index('uploads_expires').on(t.expiresAt),
+    check('uploads_received', sql`received <= size`),
+  ],
 );

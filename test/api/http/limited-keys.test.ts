@@ -102,6 +102,13 @@ async function expectNoOtherAccount(path: string): Promise<void> {
   }
 }
 
+/** Checks that the upload of another key is like one that does not exist. */
+async function expectNoForeignUpload(route: Route): Promise<void> {
+  const theirs = (await api.call('POST', '/uploads?size=1')).json<{ id: string }>();
+  await expectNothing(route, theirs.id, newId('upload'));
+  expect((await api.call('GET', `/uploads/${theirs.id}`)).statusCode).toBe(200);
+}
+
 /** Expected access of a key of some accounts to every route whose path names no account. */
 const DECISIONS: Record<string, 'forbidden' | ((route: Route) => Promise<void>)> = {
   'POST /auth/intent': async ({ method, path }) => {
@@ -206,6 +213,11 @@ const DECISIONS: Record<string, 'forbidden' | ((route: Route) => Promise<void>)>
     // a stream would remain open
     expect((await call('HEAD' as Route['method'], path)).statusCode).toBe(404);
   },
+  // uploads belong to the key that made them
+  'POST /uploads': async ({ path }) => expect((await call('POST', `${path}?size=1`)).statusCode).toBe(201),
+  'GET /uploads/{id}': (route) => expectNoForeignUpload(route),
+  'PATCH /uploads/{id}': (route) => expectNoForeignUpload(route),
+  'DELETE /uploads/{id}': (route) => expectNoForeignUpload(route),
   'POST /auth/links': 'forbidden',
   'GET /auth/links': 'forbidden',
   'DELETE /auth/links/{id}': 'forbidden',
@@ -307,7 +319,8 @@ describe('a key that may only read', () => {
         headers: { 'x-api-key': readKey },
       });
       if (method !== 'GET') expect([method, path, ...outcome(answer)]).toEqual([method, path, ...FORBIDDEN]);
-      else if (!/\/(replays|apps|device)\/\{id\}/.test(path)) expect([path, answer.statusCode]).toEqual([path, 200]);
+      else if (!/\/(replays|apps|device|uploads)\/\{id\}/.test(path))
+        expect([path, answer.statusCode]).toEqual([path, 200]);
     }
     expect(await administration()).toEqual({ endpoint, keyId });
   });

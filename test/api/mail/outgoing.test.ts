@@ -72,7 +72,7 @@ const KINDS = [
     what: 'a draft',
     newObject: () => newId('draft'),
     make: (deps: { db: Db; storage: Storage }, id: string) =>
-      createDraftCommands({ ...runs, ...deps }).createDraft(accountId, id, MAIL),
+      createDraftCommands({ ...runs, ...deps }).createDraft(accountId, { caller, id }, MAIL),
     state: async (id: string) => (await test.database.db.select().from(drafts).where(eq(drafts.id, id)))[0]?.state,
   },
 ];

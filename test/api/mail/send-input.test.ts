@@ -136,8 +136,11 @@ describe('limits', () => {
 
   test.each<[object, string | null]>([
     [{ email_id: newId('email'), attachment_id: newId('attachment') }, null],
-    [{}, 'attachments.0 must have content, or email_id and attachment_id'],
-    [{ content: 'QQ==', email_id: newId('email') }, 'attachments.0 must have content, or email_id and attachment_id'],
+    [{}, 'attachments.0 must have one of content, email_id with attachment_id, and upload_id'],
+    [
+      { content: 'QQ==', email_id: newId('email') },
+      'attachments.0 must have one of content, email_id with attachment_id, and upload_id',
+    ],
     [{ email_id: newId('email') }, 'attachments.0 must have the ids of an email and of one of its attachments'],
     [
       { email_id: newId('attachment'), attachment_id: newId('email') },

@@ -42,6 +42,7 @@ export async function apiUnderTest(
   given: {
     commands?: Partial<Commands>;
     bodyBytes?: number;
+    uploadedBytes?: number;
     wrongKeysPerMinute?: number;
     requestsPerMinute?: ApiDeps['settings']['requestsPerMinute'];
     trustProxy?: ApiDeps['settings']['trustProxy'];
@@ -82,6 +83,7 @@ export async function apiUnderTest(
       publicUrl: given.publicUrl ?? 'http://127.0.0.1:3000',
       brand: { name: 'Email API', color: null, logoUrl: null },
       bodyBytes: given.bodyBytes ?? 1024 * 1024,
+      uploadedBytes: given.uploadedBytes ?? 1024 * 1024 * 1024,
       wrongKeysPerMinute: given.wrongKeysPerMinute ?? 0,
       requestsPerMinute: given.requestsPerMinute ?? { key: 0, address: 0 },
       send: DEFAULT_SEND_LIMITS,

@@ -25,6 +25,8 @@ export interface Product {
   pids(): number[];
   /** output of both processes so far */
   logs(): Promise<string>;
+  /** Kills the API process, and starts another one on its port; returns when that is ready. */
+  restartServer(): Promise<void>;
   /** Kills the worker, by SIGKILL unless another signal is given; returns when it has exited. */
   killWorker(signal?: NodeJS.Signals): Promise<void>;
   startWorker(): void;
@@ -72,7 +74,7 @@ export async function startProduct(settings: Record<string, string> = {}): Promi
     return child;
   };
 
-  const server = start('server');
+  let server = start('server');
   let worker = start('worker');
   const added: ChildProcess[] = [];
   let isWorking = false;
@@ -86,6 +88,11 @@ export async function startProduct(settings: Record<string, string> = {}): Promi
     dataDir: dir,
     pids: () => [server, worker].flatMap(({ pid }) => pid ?? []),
     logs: () => readFile(logFile, 'utf8'),
+    restartServer: async () => {
+      await end(server, 'SIGKILL');
+      server = start('server');
+      await waitFor(() => isReady(api), { timeoutMs: 60_000, everyMs: 50, what: 'the API to be ready again' });
+    },
     killWorker: (signal = 'SIGKILL') => end(worker, signal),
     startWorker: () => {
       worker = start('worker');
@@ -106,10 +113,7 @@ export async function startProduct(settings: Record<string, string> = {}): Promi
     await waitFor(
       () => {
         if (server.exitCode !== null || worker.exitCode !== null) throw new Error('a process ended at its start');
-        return fetch(`${api.base}/ready`).then(
-          (response) => response.ok && isWorking,
-          () => false,
-        );
+        return isReady(api).then((ready) => ready && isWorking);
       },
       { timeoutMs: 110_000, everyMs: 100, what: 'the API to be ready' },
     );
@@ -120,6 +124,12 @@ export async function startProduct(settings: Record<string, string> = {}): Promi
   }
   return product;
 }
+
+const isReady = ({ base }: Api): Promise<boolean> =>
+  fetch(`${base}/ready`).then(
+    ({ ok }) => ok,
+    () => false,
+  );
 
 async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;

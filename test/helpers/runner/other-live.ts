@@ -70,6 +70,7 @@ export const OTHER_LIVE: readonly string[] = [
   'live/failures/upgrade',
   'live/front/two-starts',
   'live/front/web-page',
+  'live/uploads',
   'mailbox/large-folders',
   'mailbox/vacate',
   'webhooks/dispatch/simulation',

@@ -98,6 +98,10 @@ const AFTER: Record<string, (reader: Reader) => Promise<unknown>> = {
         ['logo.gif', 'image/gif', 'logo'],
       ]),
     );
+    const numbers = await simpleParser(await delivered(ada, 'All numbers'));
+    expect(numbers.attachments.map(({ filename, contentType, size }) => [filename, contentType, size])).toEqual([
+      ['numbers.txt', 'text/plain', 588_895],
+    ]);
     expect((await doveadm(ada, 'search', '-u', ada.user, 'subject', 'Order 4711')).trim().split('\n')).toHaveLength(1);
   },
   'reply.md': async ({ ada }) => {

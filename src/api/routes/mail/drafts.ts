@@ -87,11 +87,11 @@ export const draftRoutes: Routes = (app, { db, pool, cursors, commands, settings
         response: responsesWith(201, 'The saved draft', DraftResult, 'already_exists', ...ERRORS),
       },
     },
-    async ({ params, body, reservedId }, reply) => {
+    async ({ params, body, caller, reservedId: id }, reply) => {
       checkSendInput(body, settings.send, 'draft');
       checkTrackable(body.tracking_options, Boolean(body.html));
       await requireWritable(db, params.account_id);
-      const draft = await commands.createDraft(params.account_id, reservedId, body);
+      const draft = await commands.createDraft(params.account_id, { caller, id }, body);
       return reply.code(201).send(draft);
     },
   );
@@ -113,10 +113,10 @@ export const draftRoutes: Routes = (app, { db, pool, cursors, commands, settings
         response: responses('The saved draft', DraftResult, ...ERRORS),
       },
     },
-    async ({ params, body, reservedId }) => {
+    async ({ params, body, caller, reservedId: id }) => {
       checkSendInput(body, settings.send, 'update');
       await requireWritable(db, params.account_id);
-      return commands.updateDraft(params.account_id, reservedId, params.draft_id, body);
+      return commands.updateDraft(params.account_id, { caller, id }, params.draft_id, body);
     },
   );
 
