@@ -10,7 +10,7 @@ process.env.RECORD_EXAMPLES = folder;
 const tests = process.argv.slice(2);
 await node([
   join(root, 'scripts', 'test.mjs'),
-  ...(tests.length > 0 ? tests : ['test/api', 'test/live/sending.test.ts']),
+  ...(tests.length > 0 ? tests : ['test/api', 'test/live/sending/sending.test.ts']),
 ]);
 const path = join(root, 'src', 'api', 'examples.json');
 const examples = JSON.parse(readFileSync(path, 'utf8'));

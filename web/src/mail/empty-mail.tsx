@@ -1,5 +1,5 @@
 import { Empty } from '../ui/parts.tsx';
-import { importing, percent, useImports } from './imports.ts';
+import { importing, percent, useImports } from './imports/imports.ts';
 import { useAccount } from './use-account.ts';
 
 /** A list without mail. */

@@ -1,12 +1,12 @@
 import { afterAll, describe, expect, it } from '@jest/globals';
-import { createOutbound } from '../../src/security/outbound.ts';
-import type { ServerLogin } from '../../src/contract/account.ts';
-import { createSubmitter, SubmitError, type Submitted } from '../../src/smtp/submit.ts';
-import { mailServers } from '../helpers/servers/mail-servers.ts';
-import { addUser, type MailUser } from '../helpers/product/mail-user.ts';
-import { openMailbox } from '../helpers/product/mailbox.ts';
-import { startTcpProxy } from '../helpers/fakes/tcp-proxy.ts';
-import { waitFor } from '../helpers/assert/wait.ts';
+import { createOutbound } from '../../../src/security/outbound.ts';
+import type { ServerLogin } from '../../../src/contract/account.ts';
+import { createSubmitter, SubmitError, type Submitted } from '../../../src/smtp/submit.ts';
+import { mailServers } from '../../helpers/servers/mail-servers.ts';
+import { addUser, type MailUser } from '../../helpers/product/mail-user.ts';
+import { openMailbox } from '../../helpers/product/mailbox.ts';
+import { startTcpProxy } from '../../helpers/fakes/tcp-proxy.ts';
+import { waitFor } from '../../helpers/assert/wait.ts';
 
 const outbound = createOutbound({ allow: ['127.0.0.0/8'], lookup: async () => [{ address: '127.0.0.1' }] });
 const submitter = createSubmitter({ outbound });

@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/preact-query';
-import { type Account, api, type Import, take } from '../api/client.ts';
+import { type Account, api, type Import, take } from '../../api/client.ts';
 
 /** Imports that are listed. */
 const SHOWN = 20;

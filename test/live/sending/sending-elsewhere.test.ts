@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import type { Email } from '../../src/contract/email.ts';
-import type { DraftResult, DraftSent, EmailSent } from '../../src/contract/sending.ts';
-import type { RunningDovecot } from '../helpers/servers/dovecot.ts';
-import { addUserWhoSends, startDovecotProfile } from '../helpers/servers/dovecot-profiles.ts';
-import { FakeGmail } from '../helpers/fakes/fake-gmail.ts';
-import { FakeSmtp } from '../helpers/fakes/fake-smtp.ts';
-import { type Connected, connectLogin, type Live, joinLive, typesOf } from '../helpers/product/live.ts';
-import { emailOf } from '../helpers/fakes/receiver.ts';
-import { waitFor } from '../helpers/assert/wait.ts';
+import type { Email } from '../../../src/contract/email.ts';
+import type { DraftResult, DraftSent, EmailSent } from '../../../src/contract/sending.ts';
+import type { RunningDovecot } from '../../helpers/servers/dovecot.ts';
+import { addUserWhoSends, startDovecotProfile } from '../../helpers/servers/dovecot-profiles.ts';
+import { FakeGmail } from '../../helpers/fakes/fake-gmail.ts';
+import { FakeSmtp } from '../../helpers/fakes/fake-smtp.ts';
+import { type Connected, connectLogin, type Live, joinLive, typesOf } from '../../helpers/product/live.ts';
+import { emailOf } from '../../helpers/fakes/receiver.ts';
+import { waitFor } from '../../helpers/assert/wait.ts';
 
 /** Sending and drafts where the provider files the Sent copy automatically, and where it has few extensions. */
 

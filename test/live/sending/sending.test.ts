@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import type { Email } from '../../src/contract/email.ts';
-import type { DraftResult, DraftSent, EmailSent } from '../../src/contract/sending.ts';
-import { ApiFailure } from '../helpers/product/api.ts';
-import { type ConnectedUser, connectUser, type Live, joinLive, typesOf } from '../helpers/product/live.ts';
-import { emailOf } from '../helpers/fakes/receiver.ts';
-import { waitFor } from '../helpers/assert/wait.ts';
+import type { Email } from '../../../src/contract/email.ts';
+import type { DraftResult, DraftSent, EmailSent } from '../../../src/contract/sending.ts';
+import { ApiFailure } from '../../helpers/product/api.ts';
+import { type ConnectedUser, connectUser, type Live, joinLive, typesOf } from '../../helpers/product/live.ts';
+import { emailOf } from '../../helpers/fakes/receiver.ts';
+import { waitFor } from '../../helpers/assert/wait.ts';
 
 /** Sending and drafts on Dovecot and Postfix, seen by mail programs of both sides. */
 

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import type { Email } from '../../src/contract/email.ts';
-import type { DraftResult, EmailSent } from '../../src/contract/sending.ts';
-import { type ConnectedUser, connectUser, type Live, joinLive } from '../helpers/product/live.ts';
-import { doveadm } from '../helpers/product/mail-user.ts';
-import { deliver } from '../helpers/product/mailbox.ts';
-import { emailOf } from '../helpers/fakes/receiver.ts';
+import type { Email } from '../../../src/contract/email.ts';
+import type { DraftResult, EmailSent } from '../../../src/contract/sending.ts';
+import { type ConnectedUser, connectUser, type Live, joinLive } from '../../helpers/product/live.ts';
+import { doveadm } from '../../helpers/product/mail-user.ts';
+import { deliver } from '../../helpers/product/mailbox.ts';
+import { emailOf } from '../../helpers/fakes/receiver.ts';
 
 /** Forwarding on Dovecot and Postfix: what the reader gets, and what the mailbox says of the original. */
 

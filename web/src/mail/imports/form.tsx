@@ -1,12 +1,12 @@
 import { useMutation, useQueryClient } from '@tanstack/preact-query';
 import { useState } from 'preact/hooks';
-import { api, take } from '../api/client.ts';
-import { DialogForm } from '../ui/dialog.tsx';
-import { TextField } from '../ui/field.tsx';
-import { given, isoOf } from '../ui/query.ts';
-import { toast } from '../ui/toast.tsx';
-import { pathsOf } from './folder-tree.tsx';
-import { useFolders } from './use-folders.ts';
+import { api, take } from '../../api/client.ts';
+import { DialogForm } from '../../ui/dialog.tsx';
+import { TextField } from '../../ui/field.tsx';
+import { given, isoOf } from '../../ui/query.ts';
+import { toast } from '../../ui/toast.tsx';
+import { pathsOf } from '../folder-tree.tsx';
+import { useFolders } from '../use-folders.ts';
 
 /** Starts an import of mail from before the connect. */
 export function ImportForm({ account, close }: { account: string; close: () => void }) {

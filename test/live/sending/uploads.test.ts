@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { request } from 'node:http';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import type { Email } from '../../src/contract/email.ts';
-import type { DraftResult, EmailSent, Upload } from '../../src/contract/sending.ts';
-import { emailOf } from '../helpers/fakes/receiver.ts';
-import { type ConnectedUser, connectUser, type OwnLive, startLive } from '../helpers/product/live.ts';
-import { waitFor } from '../helpers/assert/wait.ts';
+import type { Email } from '../../../src/contract/email.ts';
+import type { DraftResult, EmailSent, Upload } from '../../../src/contract/sending.ts';
+import { emailOf } from '../../helpers/fakes/receiver.ts';
+import { type ConnectedUser, connectUser, type OwnLive, startLive } from '../../helpers/product/live.ts';
+import { waitFor } from '../../helpers/assert/wait.ts';
 
 /** A file that is uploaded in parts while the API is killed, and what readers of mail with it get. */
 

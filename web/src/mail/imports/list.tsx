@@ -1,12 +1,12 @@
 import { useMutation, useQueryClient } from '@tanstack/preact-query';
 import { useId } from 'preact/hooks';
-import { Allowed } from '../access/may.tsx';
-import { type Account, api, type Import, take } from '../api/client.ts';
-import { count, dayOf } from '../ui/format.ts';
-import { Problem, State, Time } from '../ui/parts.tsx';
-import { pathsOf } from './folder-tree.tsx';
+import { Allowed } from '../../access/may.tsx';
+import { type Account, api, type Import, take } from '../../api/client.ts';
+import { count, dayOf } from '../../ui/format.ts';
+import { Problem, State, Time } from '../../ui/parts.tsx';
+import { pathsOf } from '../folder-tree.tsx';
 import { importing, isUnfinished, percent, shareOf, useImports } from './imports.ts';
-import { useFolders } from './use-folders.ts';
+import { useFolders } from '../use-folders.ts';
 
 /** The initial sync of a mailbox and its imports of older mail; nothing without any. */
 export function ImportList({ account }: { account: Account }) {

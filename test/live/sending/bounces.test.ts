@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import type { Email } from '../../src/contract/email.ts';
-import { type ConnectedUser, connectUser, type Live, joinLive } from '../helpers/product/live.ts';
-import { mailText, newMessageId } from '../helpers/product/mail-text.ts';
-import { submit } from '../helpers/product/mailbox.ts';
-import { emailOf } from '../helpers/fakes/receiver.ts';
-import { waitFor } from '../helpers/assert/wait.ts';
+import type { Email } from '../../../src/contract/email.ts';
+import { type ConnectedUser, connectUser, type Live, joinLive } from '../../helpers/product/live.ts';
+import { mailText, newMessageId } from '../../helpers/product/mail-text.ts';
+import { submit } from '../../helpers/product/mailbox.ts';
+import { emailOf } from '../../helpers/fakes/receiver.ts';
+import { waitFor } from '../../helpers/assert/wait.ts';
 
 /** Bounces as a real Postfix makes them, of mail that the owner sends by his own mail program. */
 
