@@ -1,5 +1,5 @@
 // `npm run release -- 1.2.3`: prepares a release as one commit and a tag, which the caller pushes. The version is set in the
-// packages, the histories of its workflows are recorded for later replay tests, the picture of README.md is recorded (Debian, as
+// packages, what later versions are tested with is recorded (record-release.mjs), the picture of README.md is recorded (Debian, as
 // root), the section "Unreleased" of CHANGELOG.md becomes that of the version, and `.ci/run` must pass.
 // `--check v1.2.3` fails unless the packages and CHANGELOG.md have the version of a tag; `--notes v1.2.3` prints its section.
 import { execFileSync, spawnSync } from 'node:child_process';
@@ -47,7 +47,7 @@ function prepare(version) {
   run('npm', 'version', version, '--no-git-tag-version', '--workspaces', '--include-workspace-root');
   const chart = join(root, 'deploy', 'helm', 'Chart.yaml');
   writeFileSync(chart, readFileSync(chart, 'utf8').replace(/^(version|appVersion): .*$/gm, `$1: ${version}`));
-  run(process.execPath, join('scripts', 'record-histories.mjs'));
+  run(process.execPath, join('scripts', 'record-release.mjs'));
   run(process.execPath, join('scripts', 'docs', 'picture.mjs'));
   const day = new Date().toISOString().slice(0, 10);
   const changelog = readFileSync(CHANGELOG, 'utf8');

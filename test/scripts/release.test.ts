@@ -27,7 +27,7 @@ beforeEach(() => {
   write('deploy/helm/Chart.yaml', 'version: 1.0.0\nappVersion: 1.0.0\n');
   write('CHANGELOG.md', CHANGELOG);
   // they take minutes, and have their own tests
-  write('scripts/record-histories.mjs', '');
+  write('scripts/record-release.mjs', '');
   write('scripts/docs/picture.mjs', '');
   write('.ci/run', '#!/bin/sh\ntest -e passes\n', 0o755);
   write('passes', '');

@@ -10,6 +10,8 @@ export interface TcpProxy {
   cut(): void;
   /** Open connections no longer carry data and never close: the other side is lost silently. */
   freeze(): void;
+  /** Freezes open connections, and accepts new ones without a word. */
+  silence(): void;
   /** Ends a cut. */
   restore(): void;
   close(): Promise<void>;
@@ -18,10 +20,14 @@ export interface TcpProxy {
 /** Forwards a free loopback port to `target` on loopback. */
 export async function startTcpProxy(target: number): Promise<TcpProxy> {
   const pairs = new Set<Socket[]>();
-  let refusing = false;
+  let [refusing, silent] = [false, false];
   const server = createServer((inside) => {
     if (refusing) {
       inside.resetAndDestroy();
+      return;
+    }
+    if (silent) {
+      pairs.add([inside.on('error', () => {})]);
       return;
     }
     const outside = createConnection({ port: target, host: '127.0.0.1' });
@@ -36,6 +42,9 @@ export async function startTcpProxy(target: number): Promise<TcpProxy> {
     for (const socket of pair) socket.setNoDelay(true).on('error', end).on('close', end);
   });
   const port = await listenOnFreePort(server);
+  const freeze = () => {
+    for (const pair of pairs) pair.forEach((socket) => socket.pause());
+  };
   const cut = () => {
     refusing = true;
     for (const pair of pairs) pair.forEach((socket) => socket.resetAndDestroy());
@@ -45,8 +54,10 @@ export async function startTcpProxy(target: number): Promise<TcpProxy> {
     port,
     open: () => pairs.size,
     cut,
-    freeze: () => {
-      for (const pair of pairs) pair.forEach((socket) => socket.pause());
+    freeze,
+    silence: () => {
+      silent = true;
+      freeze();
     },
     restore: () => {
       refusing = false;

@@ -73,6 +73,8 @@ export const OTHER_LIVE: readonly string[] = [
   'live/sending/uploads',
   'mailbox/large-folders',
   'mailbox/vacate',
+  'releases/record',
+  'releases/upgrade',
   'webhooks/dispatch/simulation',
   'workflows/deliver-crash',
 ].map((name) => `test/${name}.test.ts`);

@@ -2,6 +2,7 @@ import Sequencer from '@jest/test-sequencer';
 
 /** Approximate seconds of the slowest files: jest knows times only from an earlier run. */
 const SECONDS = {
+  'releases/upgrade': 120,
   'live/front/start': 75,
   'live/account': 70,
   'live/failures/crash': 65,

@@ -6,8 +6,8 @@ import { afterEach, beforeEach, expect, it } from '@jest/globals';
 
 let root: string;
 beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), 'record-histories-'));
-  cpSync(join(import.meta.dirname, '..', '..', 'scripts', 'record-histories.mjs'), join(root, 'scripts', 'record.mjs'));
+  root = mkdtempSync(join(tmpdir(), 'record-release-'));
+  cpSync(join(import.meta.dirname, '..', '..', 'scripts', 'record-release.mjs'), join(root, 'scripts', 'record.mjs'));
   writeFileSync(join(root, 'package.json'), JSON.stringify({ version: '1.2.0' }));
   writeFileSync(join(root, 'CHANGELOG.md'), '# Changelog\n\n## [Unreleased]\n\n## [1.1.0] - 2030-01-01\n');
   mkdirSync(join(root, 'test', 'histories', '1.2.0'), { recursive: true });

@@ -1,7 +1,7 @@
-// `node scripts/record-histories.mjs`: runs the workflow tests and stores their histories in test/histories/<version>,
-// where test/workflows/histories.test.ts replays them from then on. Once for each release: run it before the release, as
-// often as needed. Histories of a released version are never recorded again, since executions of that version may be
-// running anywhere.
+// `node scripts/record-release.mjs`: records what later versions are tested with. The histories of the workflow tests go to
+// test/histories/<version>, where test/workflows/histories.test.ts replays them from then on; a store with open work goes to
+// test/releases/<version>.tar.xz, which test/releases/upgrade.test.ts upgrades (Debian, as root). `npm run release` does it; run it
+// before, as often as needed. What a released version has is never recorded again, since its executions may be running anywhere.
 import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -25,7 +25,7 @@ function isReleased() {
 
 if (existsSync(dir) && isReleased()) {
   process.stderr.write(
-    `${version} is released and its histories are final: raise the version in package.json first.\n`,
+    `${version} is released and its histories and store are final: raise the version in package.json first.\n`,
   );
   process.exit(1);
 }
@@ -47,4 +47,8 @@ const missing = Object.values(WORKFLOWS).filter((type) => !recorded.has(type));
 if (missing.length > 0) {
   process.stderr.write(`These tests have run no ${missing.join(', ')}: add those that do.\n`);
   process.exitCode = 1;
+}
+if (process.exitCode === 0) {
+  process.env.RECORD_STORE = `${root}/test/releases/${version}.tar.xz`;
+  process.exitCode = await runTests(['test/releases/record']);
 }
