@@ -147,21 +147,7 @@ export function loadConfig(env: Env): Config {
       loginsPerMinute: read('SYNC_LOGINS_PER_MINUTE'),
       maxWatchers: read('SYNC_MAX_MAILBOXES'),
     },
-    limits: {
-      wrongKeysPerMinute: read('MAX_WRONG_KEYS_PER_MINUTE'),
-      requestsPerMinute: {
-        key: read('MAX_REQUESTS_PER_MINUTE_PER_KEY'),
-        address: read('MAX_REQUESTS_PER_MINUTE_PER_ADDRESS'),
-      },
-      bodyBytes: read('MAX_BODY_BYTES'),
-      uploadedBytes: read('MAX_UPLOADED_BYTES'),
-      send: {
-        attachmentBytes: read('MAX_ATTACHMENT_BYTES'),
-        attachments: read('MAX_ATTACHMENTS'),
-        recipients: read('MAX_RECIPIENTS'),
-        subject: read('MAX_SUBJECT_LENGTH'),
-      },
-    },
+    limits: limits(read),
     servers: read('SERVERS'),
     auditRetentionMs: read('AUDIT_RETENTION'),
     ...temporalCodec(read),
@@ -171,6 +157,24 @@ export function loadConfig(env: Env): Config {
     ...(otlpEndpoint === undefined ? {} : { otlpEndpoint }),
     workerMetrics: workerMetrics(read),
     logLevel: read('LOG_LEVEL'),
+  };
+}
+
+function limits(read: Read): Config['limits'] {
+  return {
+    wrongKeysPerMinute: read('MAX_WRONG_KEYS_PER_MINUTE'),
+    requestsPerMinute: {
+      key: read('MAX_REQUESTS_PER_MINUTE_PER_KEY'),
+      address: read('MAX_REQUESTS_PER_MINUTE_PER_ADDRESS'),
+    },
+    bodyBytes: read('MAX_BODY_BYTES'),
+    uploadedBytes: read('MAX_UPLOADED_BYTES'),
+    send: {
+      attachmentBytes: read('MAX_ATTACHMENT_BYTES'),
+      attachments: read('MAX_ATTACHMENTS'),
+      recipients: read('MAX_RECIPIENTS'),
+      subject: read('MAX_SUBJECT_LENGTH'),
+    },
   };
 }
 
