@@ -93,8 +93,13 @@ it('an execution that waits for a session does not repeat what an earlier one of
   const { markEmail } = createChangeEmailActivities(deps);
   let free = () => {};
   const freed = new Promise<void>((resolve) => (free = resolve));
-  const busy = Array.from({ length: 3 }, () => withMailbox(deps, accountId, () => freed));
-  await waitFor(async () => imap.log.filter(({ name }) => name === 'LOGIN').length >= 3);
+  let held = 0;
+  const hold = () => {
+    held += 1;
+    return freed;
+  };
+  const busy = Array.from({ length: 3 }, () => withMailbox(deps, accountId, hold));
+  await waitFor(() => held === 3);
   const run = randomUUID();
   const late = execute(run, markEmail, { accountId, emailId, seen: true });
   // it looks at the clock once it waits, which a busy machine lets it do late
