@@ -1,4 +1,4 @@
-// `node scripts/compare-parsers.mjs [--examples]`: reads 400 mails of a generator with a fixed seed with this product's
+// `node scripts/parsing/compare.mjs [--examples]`: reads 400 mails of a generator with a fixed seed with this product's
 // parser, Python's `email`, postal-mime (from npm, into a temporary folder) and bare mailparser, and prints where they
 // differ, by class. docs/mail-reading.md has the last figures, and says which parser is right in each class.
 import { execFileSync } from 'node:child_process';
@@ -152,7 +152,7 @@ try {
     pathToFileURL(join(dir, 'node_modules/postal-mime/dist/esm/postal-mime.js')).href
   );
   register();
-  const { readMessage } = await import('../src/mime/read/read-message.ts');
+  const { readMessage } = await import('../../src/mime/read/read-message.ts');
   writeFileSync(join(dir, 'read.py'), PYTHON);
   const python = JSON.parse(
     execFileSync('python3', [join(dir, 'read.py')], {

@@ -1,4 +1,4 @@
-// `node scripts/parse-cost.mjs`: CPU of this process for parsing one message of each size, the median of several,
+// `node scripts/parsing/cost.mjs`: CPU of this process for parsing one message of each size, the median of several,
 // compared with bare mailparser; docs/mail-reading.md has the last figures.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,7 +7,7 @@ import { simpleParser } from 'mailparser';
 import { register } from 'tsx/esm/api';
 
 register();
-const { readMessage } = await import('../src/mime/read/read-message.ts');
+const { readMessage } = await import('../../src/mime/read/read-message.ts');
 const dir = mkdtempSync(join(tmpdir(), 'cost-'));
 const HEAD =
   'From: "Ann" <ann@x.test>\r\nTo: bo@x.test\r\nSubject: figures\r\nMessage-ID: <a@x.test>\r\nMIME-Version: 1.0\r\n';
