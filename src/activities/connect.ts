@@ -1,5 +1,6 @@
 import { ApplicationFailure } from '@temporalio/common';
-import type { AuthIntent, ConnectIntent, FolderChoice, ServerLogin, ServerSettings } from '../contract/account.ts';
+import type { AuthIntent, ConnectIntent, ServerLogin, ServerSettings } from '../contract/account.ts';
+import type { FolderChoice } from '../contract/mailbox-config.ts';
 import { ApiError } from '../contract/errors.ts';
 import { isId } from '../contract/ids.ts';
 import {
@@ -17,9 +18,7 @@ import {
   linkIntent,
   readIntent,
 } from '../db/access/connect-intents.ts';
-import { countUnfinished, createImport } from '../db/coordination/import-state.ts';
 import { type NewEvent, recordEvents } from '../db/outbox.ts';
-import { DAY } from '../duration.ts';
 import type { Autoconfig } from '../discovery/autoconfig.ts';
 import { createDiscoverSources, discoverServers, type DiscoverSources } from '../discovery/discover.ts';
 import { hintOfHost } from '../discovery/providers.ts';
@@ -36,6 +35,7 @@ import { isLoopback, type Outbound } from '../security/outbound.ts';
 import type { Secrets } from '../security/secrets.ts';
 import { verifySmtpLogin } from '../smtp/login.ts';
 import { statusEvent } from './account.ts';
+import { initialSyncDaysOf, requestHistory, storedConfigOf } from './connect-config.ts';
 import { createConnectTokens, grantIn, type IntentWithTokens, type Sides } from './connect-tokens.ts';
 import {
   checkTexts,
@@ -70,7 +70,6 @@ const BASELINE_MS = 10_000;
 /** The watching activity scans older mail that has not been read by then. */
 const NEWEST_MS = 4_000;
 /** `initial_sync_days` when left out. */
-const DEFAULT_SYNC_DAYS = 30;
 
 /** Activities of the `connectMailbox` workflow. */
 export function createConnectActivities(deps: ConnectDeps) {
@@ -310,8 +309,7 @@ async function addAccount(
     userId: login.toLowerCase(),
     name: intent.name ?? login,
     initialSyncDays: initialSyncDaysOf(intent),
-    folderChoice: intent.config?.folders ?? null,
-    watch: intent.config?.watch,
+    ...storedConfigOf(intent),
     at,
   });
   if (!account) return false;
@@ -332,8 +330,7 @@ async function reconnectAccount(
   const initialSyncDays = initialSyncDaysOf(intent);
   const change = await updateConnection(tx, accountId, {
     ...{ ...connection, name: intent.name, initialSyncDays },
-    folderChoice: intent.config?.folders,
-    watch: intent.config?.watch,
+    ...storedConfigOf(intent),
   });
   if (!change) return false;
   const { account, previous } = change;
@@ -347,21 +344,8 @@ async function reconnectAccount(
   return true;
 }
 
-/** Queues the import that `config.history` asks for, unless one of the account is unfinished; `startAccount` starts it. */
-async function requestHistory(tx: Tx, accountId: string, { config }: AuthIntent, at: Date): Promise<void> {
-  const { history = 'none' } = config ?? {};
-  if (history === 'none' || (await countUnfinished(tx, accountId)) > 0) return;
-  const since = history === 'all' ? null : new Date(at.getTime() - history * DAY);
-  await createImport(tx, { id: newId('import'), accountId, since, until: null, folders: null });
-}
-
 function stateOf({ state }: AuthIntent): { state?: string } {
   return state === undefined ? {} : { state };
-}
-
-/** null: not requested. */
-function initialSyncDaysOf({ config }: AuthIntent): number | null {
-  return config?.initial_sync_enable ? (config.initial_sync_days ?? DEFAULT_SYNC_DAYS) : null;
 }
 
 /** The contents of the mailbox when it is connected. */

@@ -1,7 +1,6 @@
 import Type from 'typebox';
 import { CreatedAt, DateTime, IdOf, ListOf, Nullable, ObjectName, OneOf, Success } from './common.ts';
-import { FOLDER_ROLES } from './folder.ts';
-import { InitialSyncEnable } from './auth-link.ts';
+import { FolderChoice, MailboxConfig } from './mailbox-config.ts';
 import { OAuth2Credentials, type SignIn } from './oauth.ts';
 
 export const ACCOUNT_STATUSES = ['running', 'errored', 'disconnected'] as const;
@@ -72,32 +71,6 @@ const MailParams = Type.Object(
   },
   { description: 'servers and logins, without passwords' },
 );
-
-const FolderPatterns = (description: string) =>
-  Type.Optional(
-    Type.Array(Type.String({ minLength: 1, maxLength: 256, pattern: '^[^\\u0000-\\u001f\\u007f]*$' }), {
-      minItems: 1,
-      maxItems: 100,
-      description,
-    }),
-  );
-
-/** Which folders of a mailbox are stored; see src/mailbox/folders/choice.ts. */
-export const FolderChoice = Type.Object(
-  {
-    include: FolderPatterns('only these; omitted: all'),
-    exclude: FolderPatterns('none of these, even if `include` names them'),
-  },
-  {
-    $id: 'FolderChoice',
-    additionalProperties: false,
-    description:
-      `An entry is a role (${FOLDER_ROLES.filter((role) => role !== 'UNKNOWN').join(', ')}) or the path of a folder, with \`/\` ` +
-      'between a folder and its subfolders; `*` stands for any characters, and case does not matter. An entry also covers the ' +
-      'subfolders, except that `INBOX` stands for itself only. A leading `INBOX/` of a path may be omitted.',
-  },
-);
-export type FolderChoice = Type.Static<typeof FolderChoice>;
 
 export const UserId = Type.String({ description: 'lower-cased login address' });
 export const AccountName = Type.String({ description: 'name that was given on the connect, or the address' });
@@ -277,36 +250,7 @@ export const AuthIntent = Type.Object(
       },
       { description: 'login and servers' },
     ),
-    config: Type.Optional(
-      Type.Object(
-        {
-          initial_sync_enable: Type.Optional(InitialSyncEnable),
-          initial_sync_days: Type.Optional(
-            Type.Integer({ minimum: 1, maximum: 30, default: 30, description: 'days of mail to import' }),
-          ),
-          history: Type.Optional(
-            Type.Union([Type.Literal('all'), Type.Literal('none'), Type.Integer({ minimum: 1, maximum: 36_500 })], {
-              default: 'none',
-              description:
-                'starts an import of older mail (see `createImport`), which follows the initial sync: `all`, or the mail of ' +
-                'so many days. On a reconnect it starts one unless an import of the account is unfinished',
-            }),
-          ),
-          watch: Type.Optional(
-            Type.Boolean({
-              default: true,
-              description:
-                'false: no connection is held open, and only `syncMailbox` and the daily verification bring the account in ' +
-                'sync. On a reconnect, omitted: as before',
-            }),
-          ),
-          folders: Type.Optional(
-            Nullable(FolderChoice, 'the folders to store; null: all. On a reconnect, omitted: as before'),
-          ),
-        },
-        { description: 'what to store, and whether the mailbox is followed; omitted: the defaults' },
-      ),
-    ),
+    config: Type.Optional(MailboxConfig),
     state: Type.Optional(
       Type.String({ maxLength: 1000, description: 'returned in `account.add` or `account.reconnect`' }),
     ),

@@ -1,22 +1,10 @@
 import Type from 'typebox';
 import { CreatedAt, DateTime, IdOf, ListOf, Nullable, ObjectName, OneOf } from './common.ts';
+import { MailboxConfig } from './mailbox-config.ts';
 
 const DAY_S = 24 * 60 * 60;
 /** Lifetime of a link in seconds: the default, and the longest that a caller may ask for. */
 export const LINK_SECONDS = { default: DAY_S, max: 30 * DAY_S };
-
-export const InitialSyncEnable = Type.Boolean({ default: false, description: 'imports the last days of mail' });
-
-export const AuthLinkConfig = Type.Object(
-  {
-    initial_sync_enable: Type.Optional(InitialSyncEnable),
-    initial_sync_days: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: 30, default: 30, description: 'days of mail to import' }),
-    ),
-  },
-  { $id: 'AuthLinkConfig', description: 'what to import when the mailbox is connected; omitted: nothing' },
-);
-export type AuthLinkConfig = Type.Static<typeof AuthLinkConfig>;
 
 /** Longest logo in a link: an image of about 48 KB in base64. */
 const MAX_LOGO = 65_536;
@@ -69,7 +57,7 @@ export const CreateAuthLink = Type.Object(
       }),
     ),
     name: Type.Optional(Type.String({ minLength: 1, maxLength: 255, description: 'name of the account' })),
-    config: Type.Optional(AuthLinkConfig),
+    config: Type.Optional(MailboxConfig),
     brand: Type.Optional(LinkBrand),
   },
   { $id: 'CreateAuthLink', description: 'a link to create' },

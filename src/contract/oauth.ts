@@ -1,6 +1,6 @@
 import Type from 'typebox';
-import { AuthLinkConfig } from './auth-link.ts';
 import { CreatedAt, DateTime, IdOf, ListOf, Nullable, ObjectName, OneOf, Success, UpdatedAt } from './common.ts';
+import { MailboxConfig } from './mailbox-config.ts';
 
 /**
  * How the access tokens of a mailbox are obtained: exactly one of `access_token`, `refresh_token`, `grant` and
@@ -244,7 +244,7 @@ export const CreateDeviceSignIn = Type.Object(
     account_id: Type.Optional(Type.String({ description: '`acc_…`: the account to reconnect' })),
     name: Type.Optional(Type.String({ minLength: 1, maxLength: 255, description: 'name of the account' })),
     state: Type.Optional(Type.String({ maxLength: 1000, description: 'returned in `account.add`' })),
-    config: Type.Optional(AuthLinkConfig),
+    config: Type.Optional(MailboxConfig),
   },
   { $id: 'CreateDeviceSignIn', description: 'a sign-in to begin' },
 );

@@ -5,7 +5,7 @@ import { type ConnectDeps, createConnectActivities } from '../../src/activities/
 import { toFailure } from '../../src/activities/failures.ts';
 import type { ConnectIntent } from '../../src/contract/account.ts';
 import { intentLocation, saveIntent } from '../../src/db/access/connect-intents.ts';
-import { accounts } from '../../src/db/schema/index.ts';
+import { accounts, imports } from '../../src/db/schema/index.ts';
 import type { DiscoverSources } from '../../src/discovery/discover.ts';
 import { newId } from '../../src/new-id.ts';
 import { createOutbound } from '../../src/security/outbound.ts';
@@ -94,6 +94,21 @@ describe('the holder of a link', () => {
       expect((await failureOf({ credentials: each, by_link: true })).code).toBe('invalid_parameters');
     }
     expect(seen()).toBe('[[],[]]');
+  });
+
+  it('connects a mailbox with what the link says of it, and changes nothing else when it reconnects', async () => {
+    const intent = { credentials: whole(owner), by_link: true as const };
+    const folders = { exclude: ['Archive'] };
+    const config = { history: 'all' as const, watch: false, folders, retention_days: 90 };
+    const accountId = await connect({ ...intent, config });
+    const chosen = { folderChoice: folders, watch: false, retentionDays: 90 };
+    expect(await rowOf(accountId)).toMatchObject(chosen);
+    const begun = await test.database.db.select().from(imports).where(eq(imports.accountId, accountId));
+    expect(begun).toMatchObject([{ since: null, until: null }]);
+    expect(await connect({ ...intent, config: {} })).toBe(accountId);
+    expect(await rowOf(accountId)).toMatchObject(chosen);
+    await connect({ ...intent, config: { folders: null, watch: true, retention_days: null } });
+    expect(await rowOf(accountId)).toMatchObject({ folderChoice: null, watch: true, retentionDays: null });
   });
 
   it('cannot point an account at other servers on its host', async () => {

@@ -71,6 +71,9 @@ describe('a link', () => {
     [{ redirect_url: 'nowhere' }, 'redirect_url'],
     [{ expires_in: 10 }, 'expires_in'],
     [{ config: { initial_sync_days: 99 } }, 'config.initial_sync_days'],
+    [{ config: { history: 0 } }, 'config.history'],
+    [{ config: { folders: { include: [] } } }, 'config.folders.include'],
+    [{ config: { retention_days: 0 } }, 'config.retention_days'],
     [{ brand: { name: ' ' } }, 'brand.name'],
     [{ brand: { name: 'Harbour\u202e' } }, 'brand.name'],
     [{ brand: { name: 'x'.repeat(81) } }, 'brand.name'],
@@ -172,11 +175,20 @@ describe('the list of links', () => {
 
 describe('its page', () => {
   it('connects one mailbox with the settings of the link', async () => {
+    const folders = { exclude: ['Archive/*'] };
+    const config = {
+      initial_sync_enable: true,
+      initial_sync_days: 3,
+      history: 'all',
+      watch: false,
+      folders,
+      retention_days: 90,
+    };
     const { token } = await makeLink({
       redirect_url: 'https://app.example/done?a=1',
       state: 'customer 7',
       name: 'Ada',
-      config: { initial_sync_enable: true, initial_sync_days: 3 },
+      config,
     });
     const answer = await onPage(token, '', LOGIN);
     expect(answer.statusCode).toBe(200);
@@ -189,7 +201,7 @@ describe('its page', () => {
         ...LOGIN,
         state: 'customer 7',
         name: 'Ada',
-        config: { initial_sync_enable: true, initial_sync_days: 3 },
+        config,
       },
     ]);
 

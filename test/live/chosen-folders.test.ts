@@ -1,7 +1,8 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import type { Account, FolderChoice, MailboxVerification } from '../../src/contract/account.ts';
+import type { Account, MailboxVerification } from '../../src/contract/account.ts';
+import type { FolderChoice } from '../../src/contract/mailbox-config.ts';
 import type { EmailBatch } from '../../src/contract/email.ts';
 import type { Import } from '../../src/contract/runs/import.ts';
 import { emailOf } from '../helpers/fakes/receiver.ts';

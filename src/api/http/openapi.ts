@@ -13,6 +13,7 @@ import * as folder from '../../contract/folder.ts';
 import * as history from '../../contract/history.ts';
 import * as installation from '../../contract/installation.ts';
 import * as lookup from '../../contract/lookup.ts';
+import * as mailboxConfig from '../../contract/mailbox-config.ts';
 import * as oauth from '../../contract/oauth.ts';
 import * as person from '../../contract/access/person.ts';
 import * as overview from '../../contract/overview.ts';
@@ -32,7 +33,7 @@ import { addEvents, EVENT_SCHEMAS } from './openapi-events.ts';
 
 const MODULES = [
   ...[account, email, thread, sending, folder, contact, apiKey, webhook, replay, history, tracking, events, audit],
-  ...[errors, authLink, oauth, session, person, overview, installation, imports, lookup],
+  ...[errors, authLink, mailboxConfig, oauth, session, person, overview, installation, imports, lookup],
 ];
 
 type NamedSchema = TSchema & { $id: string; description?: string };

@@ -5,11 +5,11 @@ import {
   AccountDeleted,
   AccountList,
   AuthIntent,
-  FolderChoice,
   MailboxReparse,
   MailboxSync,
   MailboxVerification,
 } from '../../contract/account.ts';
+import { FolderChoice, RetentionDays } from '../../contract/mailbox-config.ts';
 import { Limit, Nullable, Offset, OneOf } from '../../contract/common.ts';
 import { ApiError } from '../../contract/errors.ts';
 import { getAccount, listAccounts, changeAccount } from '../../db/queries/accounts.ts';
@@ -37,12 +37,7 @@ const UpdateAccount = Type.Object({
         'at first',
     ),
   ),
-  retention_days: Type.Optional(
-    Nullable(
-      Type.Integer({ minimum: 1, maximum: 3650 }),
-      'days for which mail is stored, by its `date`; null: as long as it is in the mailbox',
-    ),
-  ),
+  retention_days: Type.Optional(RetentionDays),
   folders: Type.Optional(Nullable(FolderChoice, 'the folders to store; null: all')),
   watch: Type.Optional(Type.Boolean({ description: 'false: the mailbox is not followed; see `syncMailbox`' })),
 });

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { and, desc, eq, isNull, lt, type SQL, sql } from 'drizzle-orm';
-import type { AuthLink, AuthLinkConfig, LinkBrand, LinkStatus } from '../../contract/auth-link.ts';
+import type { AuthLink, LinkBrand, LinkStatus } from '../../contract/auth-link.ts';
+import type { MailboxConfig } from '../../contract/mailbox-config.ts';
 import { newId } from '../../new-id.ts';
 import type { Queryable } from '../driver/client.ts';
 import { authLinks } from '../schema/index.ts';
@@ -27,7 +28,7 @@ export interface NewAuthLink {
   state: string | null;
   name: string | null;
   accountId: string | null;
-  config: AuthLinkConfig;
+  config: MailboxConfig;
   brand: LinkBrand | null;
   apiKeyId: string;
   expiresAt: Date;

@@ -1,12 +1,6 @@
 import { and, eq, getTableColumns, gt, ilike, isNotNull, isNull, not, or, type SQL, sql } from 'drizzle-orm';
-import type {
-  Account,
-  AccountStatus,
-  Encryption,
-  FolderChoice,
-  InitialSyncStatus,
-  ServerSettings,
-} from '../../contract/account.ts';
+import type { Account, AccountStatus, Encryption, InitialSyncStatus, ServerSettings } from '../../contract/account.ts';
+import type { FolderChoice } from '../../contract/mailbox-config.ts';
 import { failingAppOf, toAccount } from './account-object.ts';
 import type { Queryable, Tx } from '../driver/client.ts';
 import { announceLease } from '../coordination/lease.ts';
@@ -186,6 +180,13 @@ export async function findConnections(
   }));
 }
 
+/** What a connect says of an account beside its connection; undefined: the default, or as before. */
+export interface StoredConfig {
+  folderChoice?: FolderChoice | null | undefined;
+  watch?: boolean | undefined;
+  retentionDays?: number | null | undefined;
+}
+
 /** Saves a new account; undefined when its mailbox is connected already. */
 export async function insertAccount(
   tx: Tx,
@@ -195,9 +196,7 @@ export async function insertAccount(
     name: string;
     initialSyncDays: number | null;
     at: Date;
-    folderChoice?: FolderChoice | null;
-    watch?: boolean | undefined;
-  },
+  } & StoredConfig,
 ): Promise<Account | undefined> {
   const [row] = await tx
     .insert(accounts)
@@ -212,6 +211,7 @@ export async function insertAccount(
       initialSyncDays: account.initialSyncDays,
       folderChoice: account.folderChoice ?? null,
       watch: account.watch ?? true,
+      retentionDays: account.retentionDays ?? null,
     })
     .onConflictDoNothing()
     .returning();
@@ -228,9 +228,7 @@ export async function updateConnection(
   change: NewConnection & {
     name: string | undefined;
     initialSyncDays: number | null;
-    folderChoice?: FolderChoice | null | undefined;
-    watch?: boolean | undefined;
-  },
+  } & StoredConfig,
 ): Promise<{ account: Account; previous: AccountStatus } | undefined> {
   const [before] = await tx
     .select()
@@ -248,6 +246,7 @@ export async function updateConnection(
       ...(restart ? { ...INITIAL_SYNC_PENDING, initialSyncDays: change.initialSyncDays } : {}),
       ...(change.folderChoice === undefined ? {} : choosing(change.folderChoice)),
       ...(change.watch === undefined ? {} : { watch: change.watch }),
+      ...(change.retentionDays === undefined ? {} : { retentionDays: change.retentionDays }),
       status: 'running',
       statusDetail: '',
       watchEpoch: sql`${accounts.watchEpoch} + 1`,

@@ -1,7 +1,8 @@
 import { sql } from 'drizzle-orm';
 import { index, integer, jsonb, pgTable, primaryKey, smallint, text, uniqueIndex } from 'drizzle-orm/pg-core';
 import type { Permissions } from '../../contract/api-key.ts';
-import type { AuthLinkConfig, LinkBrand } from '../../contract/auth-link.ts';
+import type { LinkBrand } from '../../contract/auth-link.ts';
+import type { MailboxConfig } from '../../contract/mailbox-config.ts';
 import { at, bytea } from './columns.ts';
 
 export const apiKeys = pgTable('api_keys', {
@@ -112,7 +113,7 @@ export const authLinks = pgTable(
     name: text(),
     /** the account to connect again; null: a new one, or the one that has the mailbox */
     accountId: text('account_id'),
-    config: jsonb().$type<AuthLinkConfig>().notNull(),
+    config: jsonb().$type<MailboxConfig>().notNull(),
     /** whom the page names, with which logo; null: as the installation */
     brand: jsonb().$type<LinkBrand>(),
     apiKeyId: text('api_key_id').notNull(),

@@ -11,7 +11,7 @@ import {
   text,
   uniqueIndex,
 } from 'drizzle-orm/pg-core';
-import type { FolderChoice } from '../../contract/account.ts';
+import type { FolderChoice } from '../../contract/mailbox-config.ts';
 import { at, bytea } from './columns.ts';
 
 export const accounts = pgTable(

@@ -1,5 +1,5 @@
 import { eq } from 'drizzle-orm';
-import type { FolderChoice } from '../../contract/account.ts';
+import type { FolderChoice } from '../../contract/mailbox-config.ts';
 import { FOLDER_ROLES } from '../../contract/folder.ts';
 import type { Queryable } from '../../db/driver/client.ts';
 import { accounts } from '../../db/schema/index.ts';

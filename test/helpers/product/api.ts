@@ -1,4 +1,5 @@
-import type { Account, FolderChoice } from '../../../src/contract/account.ts';
+import type { Account } from '../../../src/contract/account.ts';
+import type { FolderChoice } from '../../../src/contract/mailbox-config.ts';
 import type { Email } from '../../../src/contract/email.ts';
 import { EVENT_TYPES, type EventType } from '../../../src/contract/events.ts';
 import type { Folder } from '../../../src/contract/folder.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import type { FolderChoice } from '../../../src/contract/account.ts';
+import type { FolderChoice } from '../../../src/contract/mailbox-config.ts';
 import { chosenOf } from '../../../src/mailbox/folders/choice.ts';
 
 const folder = (path: string, role = 'UNKNOWN', delimiter: string | null = '/') => ({ path, role, delimiter });
