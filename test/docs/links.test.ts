@@ -20,6 +20,7 @@ const RUN_BY: Record<string, string> = {
   'docs/quick-start.md': 'test/live/front/quick-start.test.ts',
   // of npm start, and with tools of Postgres
   'docs/operating.md': 'test/live/front/backup.test.ts',
+  'docs/sizing.md': 'test/scripts/sizing.test.ts',
 };
 /** Blocks without a language: programs and servers that the tests do not have, or what other tests start. */
 const SHOWN: Record<string, string[]> = {

@@ -1,7 +1,7 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
+import { codeBlocks, read } from '../helpers/assert/markdown.ts';
 
 const ROOT = join(import.meta.dirname, '..', '..');
 const SCRIPT = join(ROOT, 'scripts', 'sizing.mjs');
@@ -19,7 +19,7 @@ function sizing(...options: string[]): Record<string, string> {
 
 describe('npm run sizing', () => {
   it('computes the rows of docs/sizing.md', () => {
-    const text = readFileSync(join(ROOT, 'docs', 'sizing.md'), 'utf8');
+    const text = read(ROOT, 'docs/sizing.md');
     const rows = [...text.matchAll(/^\| ([\d,]+) \| ([\d,]+) \| (\d+) \| (\d+ GiB) \|/gm)].map((row) => row.slice(1));
     expect(rows.length).toBeGreaterThanOrEqual(4);
     const numberOf = (written = '') => written.replaceAll(',', '');
@@ -27,6 +27,12 @@ describe('npm run sizing', () => {
       const needs = sizing(`--mailboxes=${numberOf(mailboxes)}`, `--mails=${numberOf(mails)}`);
       expect([mailboxes, needs['cores'], needs['memory of all machines']]).toEqual([mailboxes, cores, memory]);
     }
+  });
+
+  it('runs as docs/sizing.md shows it', () => {
+    const [block] = codeBlocks(read(ROOT, 'docs/sizing.md')).filter(({ language }) => language === 'sh');
+    const text = execFileSync('sh', ['-c', block?.text ?? 'false'], { cwd: ROOT, encoding: 'utf8' });
+    expect(text).toMatch(/^cores +\d+$/m);
   });
 
   it('keeps events for 30 days, and mail for as long as is said', () => {
