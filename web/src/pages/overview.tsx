@@ -42,11 +42,11 @@ export function OverviewPage() {
       {data && (
         <>
           <Figures overview={data} />
+          <Problems overview={data} />
           <div class="grid-2">
             <MailPlot overview={data} />
             <AttemptPlot overview={data} />
           </div>
-          <Problems overview={data} />
           <AlertsCard alerts={data.alerts} />
         </>
       )}
