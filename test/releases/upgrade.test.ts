@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
-import { chmod, mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { Client, Connection } from '@temporalio/client';
+import { Client, Connection, type WorkflowExecutionInfo } from '@temporalio/client';
 import type { Account, MailboxVerification } from '../../src/contract/account.ts';
 import type { Email, EmailBatch } from '../../src/contract/email.ts';
 import type { EventType } from '../../src/contract/events.ts';
@@ -40,6 +40,7 @@ describe.each(cases)('the store of %s, %s', (_, how, file) => {
   let installation: Installation;
   let api: Api;
   let recorded: Recorded;
+  let connection: Connection;
   const users = new Map<string, MailUser>();
 
   beforeAll(async () => {
@@ -81,9 +82,11 @@ describe.each(cases)('the store of %s, %s', (_, how, file) => {
     await expunge('password', 'mail 2');
     installation = await beginInstallation(dataDir, database.url);
     api = installation.api;
+    connection = await Connection.connect({ address: address() });
   }, 240_000);
 
   afterAll(async () => {
+    await connection?.close();
     await installation?.kill();
     await Promise.all([working?.close(), failing?.close()]);
     await servers?.stop();
@@ -205,24 +208,29 @@ describe.each(cases)('the store of %s, %s', (_, how, file) => {
     expect([...working.faults, ...failing.faults]).toEqual([]);
   });
 
+  const address = () => runningServers(join(dir, 'data'))?.['TEMPORAL_ADDRESS'] ?? '';
+  async function open(query = ''): Promise<WorkflowExecutionInfo[]> {
+    const found: WorkflowExecutionInfo[] = [];
+    const all = new Client({ connection }).workflow.list({ query: `ExecutionStatus = 'Running'${query}` });
+    for await (const execution of all) found.push(execution);
+    return found;
+  }
+
   it('has the search attributes, by which the workflows of an account are found', async () => {
-    const address = runningServers(join(dir, 'data'))?.['TEMPORAL_ADDRESS'] ?? '';
-    expect(await hasSearchAttributes(address, ['default'])).toBe(true);
-    const { id } = recorded.accounts.password;
-    const connection = await Connection.connect({ address });
-    try {
-      const query = `${SEARCH_ATTRIBUTES.mailAccount} = '${id}' and ExecutionStatus = 'Running'`;
-      const found: string[] = [];
-      for await (const { type } of new Client({ connection }).workflow.list({ query })) found.push(type);
-      expect(found).toContain(WORKFLOWS.account);
-    } finally {
-      await connection.close();
-    }
+    expect(await hasSearchAttributes(address(), ['default'])).toBe(true);
+    const found = await open(` and ${SEARCH_ATTRIBUTES.mailAccount} = '${recorded.accounts.password.id}'`);
+    expect(found.map(({ type }) => type)).toContain(WORKFLOWS.account);
   });
 
   it('replays every workflow that was open', async () => {
-    const logs = join(dir, 'data', 'logs');
-    const texts = await Promise.all((await readdir(logs)).map((name) => readFile(join(logs, name), 'utf8')));
-    expect(texts.join('\n').match(/.*nondetermin.*/gi) ?? []).toEqual([]);
+    const { workflow } = new Client({ connection });
+    const executions = await open();
+    const followed = accounts().length + Object.keys(recorded.imports).length;
+    expect(executions.filter(({ type }) => type === WORKFLOWS.account)).toHaveLength(followed);
+    for (const { workflowId, runId, type } of executions) {
+      const { events } = await workflow.getHandle(workflowId, runId).fetchHistory();
+      const failed = events?.flatMap((event) => event.workflowTaskFailedEventAttributes?.failure?.message ?? []);
+      expect([type, failed]).toEqual([type, []]);
+    }
   });
 });
