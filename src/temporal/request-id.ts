@@ -3,7 +3,7 @@ import type { WorkflowClientInterceptor } from '@temporalio/client';
 import { defaultPayloadConverter, type Headers } from '@temporalio/common';
 import type { Logger } from '../runtime/logger.ts';
 import { currentRequestId, withRequestId } from '../runtime/request-context.ts';
-import { REQUEST_ID_HEADER, REQUEST_ID_MEMO } from '../workflows/names.ts';
+import { REQUEST_ID_HEADER, REQUEST_ID_MEMO, WORKFLOWS } from '../workflows/names.ts';
 
 /*
  * The path of an X-Request-Id: the client writes it into the header and the memo of each workflow that it starts, the
@@ -16,6 +16,11 @@ export const requestIdOfCaller: WorkflowClientInterceptor = {
   startWithDetails(input, next) {
     const { headers, options } = input;
     return next({ ...input, headers: withHeader(headers), options: withMemo(options) });
+  },
+  signalWithStart(input, next) {
+    // the others that start so (an account, an import) outlive the call
+    if (input.workflowType !== WORKFLOWS.syncMailbox) return next(input);
+    return next({ ...input, headers: withHeader(input.headers), options: withMemo(input.options) });
   },
   startUpdateWithStart(input, next) {
     const { workflowStartHeaders: headers, workflowStartOptions: options } = input;

@@ -136,6 +136,8 @@ export const SIGNALS = {
   importChanged: 'importChanged',
   /** account: the worker that watches the mailbox is lost */
   watchLost: 'watchLost',
+  /** syncMailbox: another call wants what has changed since the present pass began */
+  syncWanted: 'syncWanted',
 } as const;
 
 export const UPDATES = {

@@ -5,7 +5,9 @@ import { verifyMailbox } from '../../src/api/commands/verify.ts';
 import type { Verification } from '../../src/mailbox/verify.ts';
 import { MailError } from '../../src/mail-wire/mail-error.ts';
 import { newId } from '../../src/new-id.ts';
-import { syncWorkflowId, verifyWorkflowId } from '../../src/workflows/names.ts';
+import { withRequestId } from '../../src/runtime/request-context.ts';
+import { REQUEST_ID_MEMO, syncWorkflowId, verifyWorkflowId } from '../../src/workflows/names.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 import { startTestWorkers, type TestWorkers } from '../helpers/product/temporal-workers.ts';
 
 /** A verification as a run, and the response to its caller. */
@@ -67,6 +69,30 @@ describe('a sync', () => {
       workflow_id: syncWorkflowId(accountId),
     });
     expect(attempts).toBe(2);
+  });
+
+  it('is repeated once for all calls that come while it is under way', async () => {
+    const accountId = newId('account');
+    let passes = 0;
+    let end = () => {};
+    syncStore = () => {
+      passes += 1;
+      return passes === 1 ? new Promise((resolve) => (end = resolve)) : Promise.resolve();
+    };
+    const first = withRequestId('the-first-call', () => syncMailbox(runs(), accountId));
+    await waitFor(() => passes === 1);
+    const others = [syncMailbox(runs(), accountId), syncMailbox(runs(), accountId)];
+    const handle = workers.api.workflow.getHandle(syncWorkflowId(accountId));
+    const signals = async () =>
+      (await handle.fetchHistory()).events?.filter((event) => event.workflowExecutionSignaledEventAttributes).length;
+    await waitFor(async () => (await signals()) === 3);
+    const { memo } = await handle.describe();
+    expect(memo).toMatchObject({ [REQUEST_ID_MEMO]: 'the-first-call' });
+    end();
+    for (const { status } of await Promise.all([first, ...others])) expect(status).toBe('completed');
+    expect(passes).toBe(2);
+    expect(await syncMailbox(runs(), accountId)).toMatchObject({ status: 'completed' });
+    expect(passes).toBe(3);
   });
 
   it('fails with the error of the provider', async () => {

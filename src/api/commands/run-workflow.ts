@@ -42,6 +42,8 @@ export interface WorkflowCall<T> {
   args: unknown[];
   /** shown in Temporal's UI; no mail text, no address */
   summary: string;
+  /** a signal to the run, also to one that has begun before */
+  signal?: string;
   /** start again after completion; otherwise the call gets the earlier result */
   repeats?: boolean;
   /** leave it to a later worker when none takes it; otherwise it is terminated */
@@ -140,6 +142,7 @@ async function start<T>(client: Client, call: WorkflowCall<T>): Promise<Workflow
     args,
     summary: staticSummary,
     repeats,
+    signal,
   } = call;
   const options = {
     ...{ taskQueue, workflowId, args, staticSummary },
@@ -148,6 +151,12 @@ async function start<T>(client: Client, call: WorkflowCall<T>): Promise<Workflow
     typedSearchAttributes: searchableBy(accountId, resourceIds),
   } as const;
   try {
+    if (signal !== undefined) {
+      const { signaledRunId } = await within(client, TAKEN_MS, () =>
+        client.workflow.signalWithStart(type, { ...options, signal }),
+      );
+      return client.workflow.getHandle(workflowId, signaledRunId);
+    }
     const started = await within(client, TAKEN_MS, () => client.workflow.start(type, options));
     return client.workflow.getHandle(workflowId, started.firstExecutionRunId);
   } catch (error) {

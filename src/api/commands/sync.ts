@@ -9,7 +9,7 @@ const WAIT_MS = 30_000;
 const SIGNAL_MS = 5_000;
 const STORED = 'the change is stored: repeat the call, so that it applies';
 
-/** Starts a sync of a mailbox, or joins the present one, and waits for it for a limited time. */
+/** Starts a sync of a mailbox, or has the present one repeated, and waits for it for a limited time. */
 export async function syncMailbox(deps: RunDeps, accountId: string): Promise<MailboxSync> {
   const workflowId = syncWorkflowId(accountId);
   const about = { object: 'MailboxSync' as const, account_id: accountId, workflow_id: workflowId };
@@ -21,6 +21,7 @@ export async function syncMailbox(deps: RunDeps, accountId: string): Promise<Mai
       args: [{ accountId }],
       summary: `bring ${accountId} in sync with its mailbox`,
       repeats: true,
+      signal: SIGNALS.syncWanted,
       deadlineMs: WAIT_MS,
       until: ({ handle }) => handle.result(),
     });

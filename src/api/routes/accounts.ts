@@ -142,8 +142,8 @@ export const accountRoutes: Routes = (app, { db, secrets, fetch, commands, admis
         summary: 'Sync a mailbox',
         description:
           'Brings the store in sync with the mailbox once, and emits the events of what has changed: for accounts with `watch` ' +
-          'false, whose mailbox is not followed. A call while a sync is under way waits for that one. Responds within 30 s, with ' +
-          '`running` if unfinished: `last_synced_at` of the account changes when the store is in sync.',
+          'false, whose mailbox is not followed. A call while a sync is under way has it repeated, and waits for that. ' +
+          'Responds within 30 s, with `running` if unfinished: `last_synced_at` of the account changes when the store is in sync.',
         params: Params,
         response: responses(
           'The state of the sync',
