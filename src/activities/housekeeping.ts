@@ -74,8 +74,6 @@ export function createHousekeepingActivities(deps: HousekeepingDeps) {
 
 /** Deletes objects that no row names: a process that is killed between writing a file and saving its row leaves them. */
 async function sweepStorage({ db, storage, logger }: HousekeepingDeps, until: number): Promise<void> {
-  const left = await sweepUploads(storage);
-  if (left > 0) logger.warn({ objects: left }, 'deleted orphaned storage objects');
   const before = new Date(Date.now() - SWEEP_MS);
   for (let due = await nextSweep(db, before); due && performance.now() < until; due = await nextSweep(db, before)) {
     Context.current().heartbeat();
@@ -87,4 +85,10 @@ async function sweepStorage({ db, storage, logger }: HousekeepingDeps, until: nu
     if (unused.length > 0) logger.warn({ accountId, objects: unused.length }, 'deleted orphaned storage objects');
     await saveSweep(db, accountId, objects.at(-1)?.key ?? null, new Date());
   }
+  const uploadsUntil = performance.now() + SWEEP_STEP_MS;
+  const left = await sweepUploads(storage, () => {
+    Context.current().heartbeat();
+    return performance.now() >= uploadsUntil;
+  });
+  if (left > 0) logger.warn({ objects: left }, 'deleted orphaned storage objects');
 }

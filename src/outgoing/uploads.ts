@@ -133,10 +133,19 @@ export async function deleteExpiredUploads(
 /** Older objects of uploads belong to none: uploads have expired by then, and are deleted within the hour. */
 const LEFT_MS = 2 * UPLOAD_HOURS * 3_600_000;
 
-/** Deletes objects of uploads that no longer exist: a process that is killed between writing one and saving its row leaves them. */
-export async function sweepUploads(storage: Pick<Storage, 'list' | 'deletePrefix'>, now = new Date()): Promise<number> {
+/**
+ * Deletes objects of uploads that no longer exist: a process that is killed between writing one and saving its row leaves them.
+ * @param over whether time is up; called before each step
+ * @returns how many it deleted
+ */
+export async function sweepUploads(
+  storage: Pick<Storage, 'list' | 'deletePrefix'>,
+  over: () => boolean,
+  now = new Date(),
+): Promise<number> {
   let deleted = 0;
   for (let after: string | undefined; ; ) {
+    if (over()) return deleted;
     const objects = await storage.list('uploads/', after);
     const left = objects.filter(({ modifiedAt }) => now.getTime() - modifiedAt.getTime() > LEFT_MS);
     for (const id of new Set(left.map(({ key }) => key.split('/')[1] ?? ''))) await storage.deletePrefix(prefixOf(id));

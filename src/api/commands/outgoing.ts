@@ -43,7 +43,8 @@ export async function recordedBefore<Row extends { state: string; inputKey: stri
   load: () => Promise<Row | undefined>,
   error: unknown,
 ): Promise<Row> {
-  const row = error instanceof ApiError ? await load() : undefined;
+  const isGone = error instanceof ApiError && ['not_found', 'invalid_parameters'].includes(error.code);
+  const row = isGone ? await load() : undefined;
   if (row === undefined || row.state === 'failed') throw error;
   const isBegun = row.state !== 'queued' && row.state !== 'saving';
   if (!isBegun && row.inputKey !== null && (await storage.size(row.inputKey)) === undefined) throw error;
