@@ -117,7 +117,7 @@ async function fuzz({ base, key }: Api, known: Record<string, string>, spared: s
   // what failed comes first, so that the list of failures names it; a run that broke may have neither part
   const found = printed.slice(Math.max(0, printed.search(/= (ERRORS|FAILURES) =/)));
   if (code !== 0) throw new Error(`schemathesis: ${found.slice(0, 20_000)}`);
-  expect(summary).toMatch(/Tested: [5-9]\d/);
+  expect(summary).toMatch(/Tested: ([5-9]\d|\d{3})\b/);
   expect(await api.get(`/accounts/${known['account_id']}`)).toMatchObject({ status: 'running' });
   expect(await live.product.logs()).not.toMatch(/"msg":"(request failed|could not store audit record)"/);
 });
