@@ -7,6 +7,7 @@ import { newId } from '../new-id.ts';
 
 /** The part of a connect that says what to store. */
 
+/** `initial_sync_days` when left out. */
 const DEFAULT_SYNC_DAYS = 30;
 
 /** What `config` says of columns of the account. */

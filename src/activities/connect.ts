@@ -69,7 +69,6 @@ const LOGIN_TIMEOUT_MS = 20_000;
 const BASELINE_MS = 10_000;
 /** The watching activity scans older mail that has not been read by then. */
 const NEWEST_MS = 4_000;
-/** `initial_sync_days` when left out. */
 
 /** Activities of the `connectMailbox` workflow. */
 export function createConnectActivities(deps: ConnectDeps) {

@@ -58,9 +58,11 @@ export function createHousekeepingActivities(deps: HousekeepingDeps) {
     const deleteFiles = (keys: string[]) => storage.delete(keys);
     await giveUpStaleSends(db, new Date(), deleteFiles);
     await giveUpStaleDrafts(db, new Date(), deleteFiles);
-    await sweepStorage(deps, performance.now() + SWEEP_STEP_MS).catch((err: unknown) => {
-      logger.warn({ err }, 'storage sweep interrupted; it continues in an hour');
-    });
+    for (const sweep of [sweepAccounts, sweepLeftUploads]) {
+      await sweep(deps, performance.now() + SWEEP_STEP_MS).catch((err: unknown) => {
+        logger.warn({ err }, 'storage sweep interrupted; it continues in an hour');
+      });
+    }
     return { done: true };
   }
 
@@ -73,7 +75,7 @@ export function createHousekeepingActivities(deps: HousekeepingDeps) {
 }
 
 /** Deletes objects that no row names: a process that is killed between writing a file and saving its row leaves them. */
-async function sweepStorage({ db, storage, logger }: HousekeepingDeps, until: number): Promise<void> {
+async function sweepAccounts({ db, storage, logger }: HousekeepingDeps, until: number): Promise<void> {
   const before = new Date(Date.now() - SWEEP_MS);
   for (let due = await nextSweep(db, before); due && performance.now() < until; due = await nextSweep(db, before)) {
     Context.current().heartbeat();
@@ -85,10 +87,13 @@ async function sweepStorage({ db, storage, logger }: HousekeepingDeps, until: nu
     if (unused.length > 0) logger.warn({ accountId, objects: unused.length }, 'deleted orphaned storage objects');
     await saveSweep(db, accountId, objects.at(-1)?.key ?? null, new Date());
   }
-  const uploadsUntil = performance.now() + SWEEP_STEP_MS;
+}
+
+/** Deletes objects of uploads that no longer exist. */
+async function sweepLeftUploads({ storage, logger }: HousekeepingDeps, until: number): Promise<void> {
   const left = await sweepUploads(storage, () => {
     Context.current().heartbeat();
-    return performance.now() >= uploadsUntil;
+    return performance.now() >= until;
   });
   if (left > 0) logger.warn({ objects: left }, 'deleted orphaned storage objects');
 }
