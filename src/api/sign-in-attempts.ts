@@ -1,5 +1,6 @@
 import { normalizeIP } from '@fastify/rate-limit';
 import { TooManyRequests } from './http/request-limits.ts';
+import { createWindows, type Windows } from './windows.ts';
 
 /*
  * Limits of wrong passwords, in the memory of this process: by email address from one network, by network, and by email address
@@ -24,7 +25,7 @@ export interface Attempts {
 
 /** Creates the limits. `reached`: an attempt was refused. */
 export function limitAttempts(reached: () => void): Attempts {
-  const [ofLogin, ofNetwork, ofBoth] = [WRONG.login, WRONG.network, WRONG.both].map(createCounter) as Counters;
+  const [ofLogin, ofNetwork, ofBoth] = [counterOf(WRONG.login), counterOf(WRONG.network), counterOf(WRONG.both)];
   return {
     begin({ ip, login, isKnown }) {
       const network = normalizeIP(ip);
@@ -35,51 +36,25 @@ export function limitAttempts(reached: () => void): Attempts {
             [ofNetwork, network],
             [ofLogin, login],
           ];
-      for (const [counter, source] of counted) {
-        const resetS = counter.fullForS(source);
-        if (resetS === 0) continue;
+      for (const [{ limit, windows }, source] of counted) {
+        if (windows.countOf(source) < limit) continue;
         reached();
-        throw new TooManyRequests('too many wrong passwords; try again later', { limit: counter.limit, resetS });
+        const resetS = windows.resetS(source);
+        throw new TooManyRequests('too many wrong passwords; try again later', { limit, resetS });
       }
-      for (const [counter, source] of counted) counter.add(source, 1);
+      for (const [{ windows }, source] of counted) windows.add(source, 1);
       return {
         succeed() {
-          for (const [counter, source] of counted) counter.add(source, -1);
+          for (const [{ windows }, source] of counted) windows.add(source, -1);
         },
       };
     },
   };
 }
 
-type Counters = [Counter, Counter, Counter];
 interface Counter {
   limit: number;
-  /** seconds until the source may attempt again; 0: it may now */
-  fullForS(source: string): number;
-  add(source: string, count: 1 | -1): void;
+  windows: Windows;
 }
 
-function createCounter(limit: number): Counter {
-  const windows = new Map<string, { endsAt: number; count: number }>();
-  const windowOf = (source: string) => {
-    const window = windows.get(source);
-    return window && window.endsAt > Date.now() ? window : undefined;
-  };
-  return {
-    limit,
-    fullForS(source) {
-      const window = windowOf(source);
-      return window && window.count >= limit ? Math.ceil((window.endsAt - Date.now()) / 1000) : 0;
-    },
-    add(source, count) {
-      const window = windowOf(source);
-      if (window) window.count = Math.max(0, window.count + count);
-      else if (count > 0) {
-        windows.delete(source);
-        const [oldest] = windows.keys();
-        if (windows.size >= REMEMBERED && oldest !== undefined) windows.delete(oldest);
-        windows.set(source, { endsAt: Date.now() + WINDOW_MS, count });
-      }
-    },
-  };
-}
+const counterOf = (limit: number): Counter => ({ limit, windows: createWindows(WINDOW_MS, REMEMBERED) });

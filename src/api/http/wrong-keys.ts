@@ -2,6 +2,7 @@ import { normalizeIP } from '@fastify/rate-limit';
 import type pg from 'pg';
 import { digestOf, existingDigests } from '../../db/access/api-keys.ts';
 import { TooManyRequests } from './request-limits.ts';
+import { createWindows, remember } from '../windows.ts';
 
 const WINDOW_MS = 60_000;
 /** Number of addresses and keys to track; the oldest are evicted first. */
@@ -28,25 +29,18 @@ export interface WrongKeys {
 export function limitWrongKeys(pool: pg.Pool, perMinute: number, reached: () => void): WrongKeys {
   /** look-ups under way by network */
   const pending = new Map<string, number>();
-  const windows = new Map<string, { endsAt: number; count: number }>();
+  const windows = createWindows(WINDOW_MS, REMEMBERED);
   const rightKeys = new Map<string, true>();
   const exists = lookUpTogether(pool);
-  const windowOf = (network: string) => {
-    const window = windows.get(network);
-    return window && window.endsAt > Date.now() ? window : undefined;
-  };
   const isOver = (network: string) =>
-    perMinute > 0 && (windowOf(network)?.count ?? 0) + (pending.get(network) ?? 0) >= perMinute;
+    perMinute > 0 && windows.countOf(network) + (pending.get(network) ?? 0) >= perMinute;
   async function requireExisting(network: string, key: string): Promise<void> {
     if (rightKeys.has(hexOf(key)) || (await exists(key))) return;
-    const resetS = Math.max(1, Math.ceil(((windowOf(network)?.endsAt ?? Date.now() + WINDOW_MS) - Date.now()) / 1_000));
+    const resetS = windows.resetS(network);
     throw new TooManyRequests('too many calls with a wrong X-API-KEY from this address', { limit: perMinute, resetS });
   }
   const count = (network: string) => {
-    const window = windowOf(network);
-    if (window) window.count += 1;
-    else remember(windows, network, { endsAt: Date.now() + WINDOW_MS, count: 1 });
-    if ((window?.count ?? 1) === perMinute) reached();
+    if (windows.add(network, 1) === perMinute) reached();
   };
   return {
     async lookUp(address, key, find) {
@@ -56,7 +50,7 @@ export function limitWrongKeys(pool: pg.Pool, perMinute: number, reached: () => 
       try {
         const found = await find();
         if (found === undefined) count(network);
-        else if (!rightKeys.has(hexOf(key))) remember(rightKeys, hexOf(key), true);
+        else if (!rightKeys.has(hexOf(key))) remember(rightKeys, hexOf(key), true, REMEMBERED);
         return found;
       } finally {
         const left = (pending.get(network) ?? 1) - 1;
@@ -82,13 +76,6 @@ function lookUpTogether(pool: pg.Pool): (key: string) => Promise<boolean> {
     });
     return (await next).has(hexOf(key));
   };
-}
-
-function remember<T>(map: Map<string, T>, key: string, value: T): void {
-  map.delete(key);
-  const [oldest] = map.keys();
-  if (map.size >= REMEMBERED && oldest !== undefined) map.delete(oldest);
-  map.set(key, value);
 }
 
 function hexOf(key: string): string {
