@@ -1,4 +1,5 @@
 import type { Folder } from '../api/client.ts';
+import { Choice } from '../ui/choice.tsx';
 import { Loading, Problem } from '../ui/parts.tsx';
 import { useParam } from '../ui/query.ts';
 import { EmailList } from './email-list.tsx';
@@ -34,13 +35,7 @@ export function MailboxMail({ account }: { account: string }) {
       <section class="card" aria-label={view === 'threads' ? 'Conversations' : 'Emails'}>
         <div class="card-head">
           <h2>{folderName(folders.data?.data, folder)}</h2>
-          <div class="segments" role="group" aria-label="List">
-            {VIEWS.map(({ value, label }) => (
-              <button key={value} type="button" aria-pressed={value === view} onClick={() => setView(value)}>
-                {label}
-              </button>
-            ))}
-          </div>
+          <Choice label="List" options={VIEWS} value={view} set={setView} />
         </div>
         <div class="filters" role="search">
           <Filters />

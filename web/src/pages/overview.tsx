@@ -3,6 +3,7 @@ import type { ComponentChildren } from 'preact';
 import { useRef } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import { api, type Overview, take } from '../api/client.ts';
+import { Choice } from '../ui/choice.tsx';
 import { useEvents } from '../ui/events.ts';
 import { count } from '../ui/format.ts';
 import { Loading, Page, Problem, Time } from '../ui/parts.tsx';
@@ -13,6 +14,11 @@ import { Problems } from './problems.tsx';
 
 /** Shortest interval between refreshes that events cause, ms. */
 const ASK_MS = 2_000;
+
+const PERIODS = [
+  { value: 'hour', label: 'Last hour' },
+  { value: 'day', label: 'Last day' },
+];
 
 export function OverviewPage() {
   const [period, setPeriod] = useParam('period', 'hour');
@@ -35,7 +41,7 @@ export function OverviewPage() {
     <Page
       title="Overview"
       intro={<span class={`live ${isLive ? 'on' : ''}`}>{isLive ? 'Live' : 'Connecting …'}</span>}
-      actions={<Period period={period} set={setPeriod} />}
+      actions={<Choice label="Period" options={PERIODS} value={period} set={setPeriod} />}
     >
       <Problem error={overview.error} retry={() => void overview.refetch()} />
       {!data && !overview.error && <Placeholder />}
@@ -51,21 +57,6 @@ export function OverviewPage() {
         </>
       )}
     </Page>
-  );
-}
-
-function Period({ period, set }: { period: string; set: (period: string) => void }) {
-  return (
-    <div class="segments" role="group" aria-label="Period">
-      {[
-        ['hour', 'Last hour'],
-        ['day', 'Last day'],
-      ].map(([value = '', label]) => (
-        <button key={value} type="button" aria-pressed={period === value} onClick={() => set(value)}>
-          {label}
-        </button>
-      ))}
-    </div>
   );
 }
 

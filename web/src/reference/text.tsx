@@ -29,26 +29,3 @@ export function Fold({ title, children }: { title: string; children: () => Compo
     </details>
   );
 }
-
-/** Buttons of which one is pressed. */
-export function Choice({
-  label,
-  options,
-  value,
-  set,
-}: {
-  label: string;
-  options: readonly string[];
-  value: string;
-  set: (value: string) => void;
-}) {
-  return (
-    <div class="segments" role="group" aria-label={label}>
-      {options.map((option) => (
-        <button type="button" key={option} aria-pressed={option === value} onClick={() => set(option)}>
-          {option}
-        </button>
-      ))}
-    </div>
-  );
-}

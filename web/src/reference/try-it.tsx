@@ -1,12 +1,12 @@
 import { useContext, useId, useState } from 'preact/hooks';
 import { BASE } from '../api/client.ts';
+import { Choice } from '../ui/choice.tsx';
 import { CopyButton } from '../ui/copy.tsx';
 import { SelectField, TextField } from '../ui/field.tsx';
 import { Badge } from '../ui/parts.tsx';
 import { type Call, type Parameter, shapeOf } from './document.ts';
 import { NamedSchemas } from './fields.tsx';
 import { LANGUAGES, sampleOf } from './samples.ts';
-import { Choice } from './text.tsx';
 
 /** Characters of a response that are shown. */
 const MOST_SHOWN = 200_000;
@@ -62,7 +62,12 @@ export function TryIt({ call, apiKey }: { call: Call; apiKey: string }) {
       </form>
       {outcome && <Result outcome={outcome} />}
       <div class="row">
-        <Choice label="Language" options={LANGUAGES} value={language} set={setLanguage} />
+        <Choice
+          label="Language"
+          options={LANGUAGES.map((each) => ({ value: each, label: each }))}
+          value={language}
+          set={setLanguage}
+        />
         <CopyButton value={sample} label="Code" />
       </div>
       <pre tabIndex={0} aria-label="The call as code">
