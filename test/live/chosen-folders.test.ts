@@ -7,6 +7,7 @@ import type { EmailBatch } from '../../src/contract/email.ts';
 import type { Import } from '../../src/contract/runs/import.ts';
 import { emailOf } from '../helpers/fakes/receiver.ts';
 import { brief, type ConnectedUser, connectUser, type OwnLive, startLive } from '../helpers/product/live.ts';
+import { addUser } from '../helpers/product/mail-user.ts';
 import type { Mailbox } from '../helpers/product/mailbox.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
 
@@ -150,7 +151,8 @@ test('Sent, Trash and Drafts that are not included get mail, and nothing of it i
   const { account, box, user } = cleo;
   await cleo.event('account.initial_sync.completed', undefined, { timeoutMs: 60_000 });
   const sent = await live.api.post<{ id: string }>(`/${account.id}/emails/send`, {
-    to: [{ email: 'ada@elsewhere.test' }],
+    // one who gets it: a bounce would quote it in INBOX
+    to: [{ email: (await addUser()).user }],
     subject: `about ${word}`,
     plain_text: word,
   });
