@@ -27,6 +27,7 @@ export const OTHER_LIVE: readonly string[] = [
   'live/gmail-like',
   'live/gmail-operations',
   'live/failures/hostile-imap',
+  'live/failures/import-kills',
   'live/failures/kills',
   'live/failures/lost-folder-answers',
   'live/failures/mail-bombs',

@@ -39,12 +39,14 @@ export function emailPageOfAccounts(given: EmailFilter, isAfterPosition: boolean
   return searchOfAccounts(filter, { text, isAfterPosition, rows });
 }
 
-/** So many of the newest emails are searched text by text after the sample, if twice the wanted hits are expected there. */
-const WALK = sql.raw('2000');
+/** At most so many emails are searched text by text after the sample. A text takes about twice as long as a hit of the index. */
+const LONGEST_WALK = sql.raw('2000');
 
 /**
- * The sample shows how common the text is: a common one is in as many of the next emails as a page needs, and a rare one is
- * found by the trigram index. Only what is merged is searched: of each account as many texts would take as often as long.
+ * The sample shows how common the text is: a common one is found by a walk over as many of the next emails as a page is
+ * expected to need, and half of them more; a rare one by the trigram index. The walk reads of each account four times its
+ * share, and goes no further than what it has of all: where one account has most of the new mail it ends early, and the index
+ * finds the rest.
  */
 function searchOfAccounts(
   filter: EmailFilter,
@@ -53,27 +55,38 @@ function searchOfAccounts(
   const { q: _, subject: __, ...rest } = filter;
   // without the texts: most filters then have an index in the order of the list, and no other table is read
   const { page, after, key } = pagedList(rest, VISIBLE_ACCOUNT, isAfterPosition);
-  const looked = (more: (SQL | undefined)[], count: SQL) => sql`
-    select m.id, m.date, ${text.byText} as hit from (${newestOfEach(page(more, count), count)}) m
-    join email_search s on s.email_id = m.id`;
-  const beyond = (read: SQL) => sql`${key} < (select date, id from ${read} order by date, id limit 1)`;
-  const beyondRead = sql`(f.date, f.id) < (select date, id from looked order by date, id limit 1)`;
+  const looked = (emails: SQL) => sql`
+    select m.id, m.date, ${text.byText} as hit from (${emails}) m join email_search s on s.email_id = m.id`;
+  const beyondSample = sql`${key} < (select date, id from sampled order by date, id limit 1)`;
+  const beyondLooked = sql`(f.date, f.id) < (select date, id from looked order by date, id limit 1)`;
   return sql`
     with ${VISIBLE},
-    sampled as materialized (${looked([after], SAMPLE)}),
+    sampled as materialized (${looked(newestOfEach(page([after], SAMPLE), SAMPLE))}),
     counted as materialized (
-      select hits < ${rows} and taken = ${SAMPLE} as short, 2 * ${rows} * ${SAMPLE} <= hits * ${WALK} as common
+      select hits < ${rows} and taken = ${SAMPLE} as short, ${rows} * ${SAMPLE} * 3 / 2 / nullif(hits, 0) as walk
       from (select count(*) filter (where hit) as hits, count(*) as taken from sampled) sample),
-    walked as materialized (${looked([beyond(sql`sampled`), sql`(select short and common from counted)`], WALK)}),
+    planned as materialized (
+      select short and coalesce(walk <= ${LONGEST_WALK}, false) as walks, walk, least(walk, 4 * walk / greatest(accounts, 1) + 10) as share
+      from counted, (select count(*) as accounts from visible) them),
+    read as materialized (
+      select found.*, visible.account_id from visible cross join lateral (
+        ${page([beyondSample, sql`(select walks from planned)`], sql`(select share from planned)`)}) found),
+    ends as materialized (
+      select max(oldest) as date from (
+        select min(date) as oldest from read group by account_id having count(*) = (select share from planned)) cut),
+    walked as materialized (${looked(sql`
+      select id, date from read where date > coalesce((select date from ends), '-infinity')
+      order by date desc, id desc limit (select walk from planned)`)}),
     looked as materialized (select * from sampled union all select * from walked),
     rest as materialized (
-      select hits < ${rows} and taken = ${SAMPLE} + case when common then ${WALK} else 0 end as needed, ${FEW} as few
-      from counted, (select count(*) filter (where hit) as hits, count(*) as taken from looked) found_so_far)
+      select short and hits < ${rows} and not (walks and ended) as needed, ${FEW} as few
+      from counted, planned, (select count(*) filter (where hit) as hits from looked) found_so_far,
+        (select (select date from ends) is null and count(*) <= (select walk from planned) as ended from read) all_read)
     (select id, date from looked where hit order by date desc, id desc limit ${rows})
     union all
     (select distinct on (f.date, f.id) f.id, f.date
       from (${indexHits(filter, { text, isAfterPosition, gate: sql`(select needed from rest)`, few: sql`(select few from rest)` })}) f
-      where ${beyondRead} order by f.date desc, f.id desc limit ${rows})
+      where ${beyondLooked} order by f.date desc, f.id desc limit ${rows})
     order by date desc, id desc limit ${rows}`;
 }
 
