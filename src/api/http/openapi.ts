@@ -74,7 +74,7 @@ export async function describeApi(app: FastifyInstance, publicUrl: string): Prom
         version: VERSION,
         description:
           'Connect mailboxes over IMAP and SMTP, read and search them, and receive every change as a webhook. ' +
-          'Unknown keys in bodies and queries are ignored; dates are ISO 8601 in UTC with milliseconds; every path works ' +
+          'Unknown keys in bodies and queries are ignored, except where a schema has `additionalProperties: false`; dates are ISO 8601 in UTC with milliseconds; every path works ' +
           'with and without a trailing slash. Text that contains NUL returns 400. An id that is malformed or belongs to another account returns 404. ' +
           '503 `errors/service_unavailable` names the unavailable part of the installation within seconds: the database, ' +
           'Temporal, a worker or the storage. Its `detail` says whether a change of the mailbox may still be made, and ' +

@@ -85,6 +85,11 @@ function describe(error: TLocalizedValidationError): FieldError {
   switch (error.keyword) {
     case 'required':
       return { path: [path, error.params.requiredProperties[0]].filter(Boolean).join('.'), message: 'is missing' };
+    // a key that `additionalProperties: false` refuses
+    case 'boolean':
+      return { path, message: 'is unknown' };
+    case 'additionalProperties':
+      return { path: [path, error.params.additionalProperties[0]].filter(Boolean).join('.'), message: 'is unknown' };
     case 'const':
       return { path, message: `must be ${JSON.stringify(error.params.allowedValue)}` };
     case 'enum':

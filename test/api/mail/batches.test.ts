@@ -73,11 +73,23 @@ it.each([
   ['no emails', { change: STAR }],
   ['both', { ids: ['x'], filter: { q: 'x' }, change: STAR }],
   ['an empty filter', { filter: {}, change: STAR }],
+  ['a filter that every email passes', { filter: { q: ' ', keyword: ',', exclude_folder: '' }, change: STAR }],
   ['no change', { ids: ['x'], change: {} }],
   ['two targets', { ids: ['x'], change: { trash: true, folders_ids: ['x'] } }],
   ['too many ids', { ids: Array.from({ length: 10_001 }, (_, n) => `email_${n}`), change: STAR }],
 ])('is refused with %s', async (_, body) => {
   expect((await post(body)).statusCode).toBe(400);
+});
+
+it('is refused when its filter has an unknown condition, which would otherwise choose all emails', async () => {
+  const answer = await post({ filter: { folder_id: inbox, unread: true }, change: { trash: true } });
+  expect([answer.statusCode, answer.json()]).toEqual([
+    400,
+    expect.objectContaining({
+      detail: 'filter.unread is unknown',
+      errors: [{ path: 'filter.unread', message: 'is unknown' }],
+    }),
+  ]);
 });
 
 it('is refused with an unknown folder, and not found by other accounts', async () => {

@@ -9,6 +9,7 @@ import {
 import { Cursor, Limit, MAX_LIMIT, OneOf } from '../../../contract/common.ts';
 import { ApiError } from '../../../contract/errors.ts';
 import { createBatch, getBatch, idsOfFilter, listBatchResults, type StoredBatch } from '../../../db/queries/batches.ts';
+import { type EmailFilter, searched } from '../../../db/queries/mail/email-page.ts';
 import { folderExists } from '../../../db/queries/folders.ts';
 import { batchWorkflowId } from '../../../workflows/names.ts';
 import { AccountParams, existing, Id, requireWritable, responses, type Routes } from '../route.ts';
@@ -33,7 +34,11 @@ const CreateBatch = Type.Object({
       },
       {
         minProperties: 1,
-        description: 'as in the list of emails; it chooses at most 10,000, when the call is accepted',
+        // a mistyped condition would change emails that it was to exclude
+        additionalProperties: false,
+        description:
+          'as in the list of emails, with at least one condition and no unknown key; it chooses at most 10,000, when the call ' +
+          'is accepted',
       },
     ),
   ),
@@ -78,8 +83,7 @@ export const batchRoutes: Routes = (app, { db, pool, commands, cursors }) => {
       if (change.folderId !== undefined) existing(await folderExists(pool, accountId, change.folderId), 'folder');
       // a call that is repeated keeps the emails that it chose first
       if (!(await getBatch(db, accountId, id))) {
-        const { ids, filter: { folder_id: folderId, ...filter } = {} } = body;
-        const emailIds = ids ? [...new Set(ids)] : await idsOfFilter(pool, accountId, toFilter(filter, folderId));
+        const emailIds = body.ids ? [...new Set(body.ids)] : await idsOfFilter(pool, accountId, filterOf(body));
         await createBatch(db, { id, accountId, change, emailIds });
       }
       const batch = existing(await getBatch(db, accountId, id), 'batch');
@@ -131,6 +135,13 @@ export const batchRoutes: Routes = (app, { db, pool, commands, cursors }) => {
     },
   );
 };
+
+/** @throws ApiError invalid_parameters when it has no condition: it would choose all emails */
+function filterOf({ filter: { folder_id: folderId, ...conditions } = {} }: CreateBatch): EmailFilter {
+  const filter = toFilter(conditions, folderId);
+  if (Object.keys(searched(filter)).length > 0) return filter;
+  throw new ApiError('invalid_parameters', 'filter has no condition: its texts and lists are empty');
+}
 
 /** @throws ApiError invalid_parameters */
 function changeOf({ ids, filter, change: { trash, ...change } }: CreateBatch) {
