@@ -1,5 +1,5 @@
 import Type, { type TSchema } from 'typebox';
-import { Described } from '../../contract/common.ts';
+import { Described, Nullable } from '../../contract/common.ts';
 import { EVENT_DATA, EVENT_TYPES, EventEnvelope, type EventType } from '../../contract/events.ts';
 import { sampleData, SAMPLE_ACCOUNT_ID } from '../../contract/sample-events.ts';
 
@@ -7,12 +7,18 @@ import { sampleData, SAMPLE_ACCOUNT_ID } from '../../contract/sample-events.ts';
 const nameOf = (type: EventType) =>
   `${type.replace(/(?:^|[._])([a-z])/g, (_, first: string) => first.toUpperCase())}Event`;
 
-/** A schema for each type of event. */
+const EndpointId = Nullable(
+  Type.String(),
+  '`we_…` of the endpoint that receives this request; null: it is in the event feed',
+);
+
+/** A schema for each type of event, as it is delivered and as the feed lists it. */
 export const EVENT_SCHEMAS: readonly (TSchema & { $id: string })[] = EVENT_TYPES.map((type) =>
   Object.assign(
     Type.Object({
       ...EventEnvelope.properties,
       type: Type.Literal(type, { description: 'type of the event' }),
+      endpoint_id: EndpointId,
       data: Described(EVENT_DATA[type], 'what happened'),
     }),
     {
@@ -36,12 +42,14 @@ const PARAMETERS = Object.entries(SIGNATURES).map(([name, description]) => ({
   schema: { type: 'string' },
 }));
 
-/** Adds the calls that endpoints receive (OpenAPI 3.1, `webhooks`), and the union of all events. */
+/**
+ * Adds the calls that endpoints receive (OpenAPI 3.1, `webhooks`), and the union of all events, which the feed lists: some
+ * generators make types only of what an operation has.
+ */
 export function addEvents<Document extends object>(document: Document): Document {
   const reference = (type: EventType) => `#/components/schemas/${nameOf(type)}`;
   const { components = {} } = document as { components?: { schemas?: Record<string, unknown> } };
   const union = {
-    description: 'Any event, as endpoints receive it',
     oneOf: EVENT_TYPES.map((type) => ({ $ref: reference(type) })),
     discriminator: {
       propertyName: 'type',
@@ -49,7 +57,11 @@ export function addEvents<Document extends object>(document: Document): Document
     },
   };
   const webhooks = Object.fromEntries(EVENT_TYPES.map((type) => [type, { post: callOf(type, reference(type)) }]));
-  return { ...document, components: { ...components, schemas: { ...components.schemas, AnyEvent: union } }, webhooks };
+  const unions = {
+    AnyEvent: { description: 'Any event, as endpoints receive it', ...union },
+    ListedEvent: { description: 'an event in the event feed', ...union },
+  };
+  return { ...document, components: { ...components, schemas: { ...components.schemas, ...unions } }, webhooks };
 }
 
 function callOf(type: EventType, $ref: string) {
