@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { Account } from '../../src/contract/account.ts';
+import type { Email, EmailBatch, EmailBatchResult } from '../../src/contract/email.ts';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -23,6 +24,9 @@ interface Server {
   separator: string;
   prefix: string;
   start: () => Promise<OtherServer>;
+  /** false: its PERMANENTFLAGS lack `\*`, and it keeps no keywords */
+  keeps?: boolean;
+  readOnlyTrash?: boolean;
 }
 
 function dovecot(name: string, options: Omit<DovecotOptions, 'certificate'>): Server {
@@ -63,8 +67,12 @@ const SERVERS: Server[] = [
   ...(startGreenMail ? [{ name: 'GreenMail', prefix: '', separator: '.', start: startGreenMail }] : []),
   ...(startJames ? [{ name: 'Apache James', prefix: '', separator: '.', start: startJames }] : []),
   ...(startMaddy ? [{ name: 'maddy', prefix: '', separator: '.', start: startMaddy }] : []),
-  ...(startPymap ? [{ name: 'pymap', prefix: '', separator: '/', start: startPymap }] : []),
+  ...(startPymap
+    ? [{ name: 'pymap', prefix: '', separator: '/', start: startPymap, keeps: false, readOnlyTrash: true }]
+    : []),
 ];
+
+const UNKEPT = expect.stringMatching(/^the mail server does not store \w+ in this folder$/) as unknown as string;
 
 let live: Live;
 
@@ -74,10 +82,27 @@ beforeAll(async () => {
 
 afterAll(() => live?.close());
 
-describe.each(SERVERS)('$name', ({ prefix, separator, start }) => {
+describe.each(SERVERS)('$name', ({ prefix, separator, start, keeps = true, readOnlyTrash }) => {
   let server: OtherServer;
   let pia: Connected;
   const path = (...names: string[]) => prefix + names.join(separator);
+  const found = async (query: Record<string, string>) =>
+    (await live.api.emails(pia.account.id, query)).data.map(({ id }) => id);
+  const flagsAt = async (folder: string, uid: number) => {
+    const lock = await pia.box.client.getMailboxLock(folder);
+    const message = await pia.box.client.fetchOne(String(uid), { flags: true }, { uid: true }).finally(lock.release);
+    const flags = [...((message && message.flags) || [])].filter((flag) => flag !== '\\Recent');
+    return flags.map((flag) => (flag.startsWith('\\') ? flag : flag.toLowerCase())).sort();
+  };
+  /** Changes many emails; the results, or the details of failures. */
+  const change = async (chosen: object, wanted: object): Promise<string[]> => {
+    const ofAccount = `/${pia.account.id}`;
+    const { id } = await live.api.post<EmailBatch>(`${ofAccount}/emails/batch`, { ...chosen, change: wanted });
+    const isDone = async () => (await live.api.get<EmailBatch>(`${ofAccount}/batches/${id}`)).status === 'completed';
+    await waitFor(isDone, { timeoutMs: 60_000, what: 'the batch' });
+    const results = await live.api.get<{ data: EmailBatchResult[] }>(`${ofAccount}/batches/${id}/results`);
+    return results.data.map(({ status, error }) => error?.detail ?? status);
+  };
 
   beforeAll(async () => {
     server = await start();
@@ -85,6 +110,9 @@ describe.each(SERVERS)('$name', ({ prefix, separator, start }) => {
       before: async (box) => {
         await box.append('INBOX', { subject: 'old' });
         await box.createFolder(path('Filed'));
+        await box.uids('INBOX');
+        const { mailbox } = box.client;
+        expect(mailbox && mailbox.permanentFlags?.has('\\*')).toBe(keeps);
       },
     });
   }, 240_000);
@@ -135,6 +163,63 @@ describe.each(SERVERS)('$name', ({ prefix, separator, start }) => {
     await pia.event('email.delete', (one) => emailOf(one).id === emailOf(call).id);
     expect(typesOf([...(await pia.settle(path('Filed'))), ...(await pia.settle())])).toEqual(['email.delete']);
   });
+
+  test('flags and keywords change both ways, and are found', async () => {
+    const { uid, call } = await pia.receive('INBOX', 'labelled');
+    const { id } = emailOf(call);
+    await pia.settle();
+    await pia.box.addFlags('INBOX', uid, ['\\Flagged', '\\Answered', ...(keeps ? ['Project-X'] : [])]);
+    const here = keeps ? ['project-x'] : [];
+    const isShown = ({ is_starred, is_answered, keywords }: Email) =>
+      is_starred === true && is_answered === true && keywords?.join() === here.join();
+    await pia.event('email.update', (one) => emailOf(one).id === id && isShown(emailOf(one)));
+    await pia.settle();
+
+    const path = `/${pia.account.id}/emails/${id}`;
+    const change = { is_unread: false, is_starred: false, keywords: { add: ['Later'], remove: ['PROJECT-X'] } };
+    const answer = await live.api.request('PATCH', path, change);
+    if (keeps) {
+      expect(await answer.json()).toMatchObject({ is_unread: false, is_starred: false, keywords: ['later'] });
+      expect(await found({ keyword: 'LATER' })).toEqual([id]);
+    } else {
+      const { type, detail } = (await answer.json()) as { type: string; detail: string };
+      expect([answer.status, type, detail]).toEqual([422, 'errors/provider_rejected', UNKEPT]);
+      expect(await live.api.email(pia.account.id, id)).toMatchObject({ is_unread: true, is_starred: true });
+      const { keywords: _, ...flags } = change;
+      expect(await live.api.patch(path, flags)).toMatchObject({ is_unread: false, is_starred: false, keywords: [] });
+    }
+    expect(await found({ keyword: 'project-x' })).toEqual([]);
+    expect(await found({ is_answered: 'true', is_starred: 'false' })).toEqual([id]);
+    expect(typesOf(await pia.settle())).toEqual(['email.update']);
+    expect(await flagsAt('INBOX', uid)).toEqual(['\\Answered', '\\Seen', ...(keeps ? ['later'] : [])].sort());
+  }, 60_000);
+
+  test('many emails change at once, by ids and by filter, each with one event', async () => {
+    const ids: string[] = [];
+    for (const n of [1, 2, 3]) ids.push(emailOf((await pia.receive('INBOX', `many ${n}`)).call).id);
+    const elsewhere = emailOf((await pia.receive(path('Filed'), 'many 4')).call).id;
+    await pia.settle();
+    const all = [...ids, elsewhere];
+    expect(await change({ ids: all }, { is_starred: true })).toEqual(all.map(() => 'changed'));
+    const labelled = await change({ filter: { q: 'many', is_starred: true } }, { keywords: { add: ['Batch'] } });
+    expect(labelled).toEqual(all.map(() => (keeps ? 'changed' : UNKEPT)));
+    // each change makes the email pass the filter no more
+    expect(await change({ filter: { q: 'many', is_starred: true } }, { is_starred: false })).toEqual(
+      labelled.map(() => 'changed'),
+    );
+    const filed = (await live.api.folder(pia.account.id, 'Filed')).id;
+    expect(await change({ ids: all }, { folders_ids: [filed] })).toEqual(all.map(() => 'changed'));
+    const events = [...(await pia.settle()), ...(await pia.settle(path('Filed')))];
+    const updates = Object.fromEntries(all.map((id) => [id, events.filter((one) => emailOf(one).id === id).length]));
+    expect(updates).toEqual(Object.fromEntries(all.map((id) => [id, (keeps ? 3 : 2) + (id === elsewhere ? 0 : 1)])));
+    const trashed = all.map(() => (readOnlyTrash ? (expect.stringContaining('read-only') as unknown) : 'changed'));
+    expect(await change({ filter: { folder_id: filed, subject: 'many' } }, { trash: true })).toEqual(trashed);
+    const { id: folder } = readOnlyTrash ? { id: filed } : await live.api.folder(pia.account.id, 'TRASH');
+    for (const id of all) {
+      const email = await live.api.email(pia.account.id, id);
+      expect(email).toMatchObject({ folders: [folder], is_starred: false, keywords: keeps ? ['batch'] : [] });
+    }
+  }, 120_000);
 
   test('mail that leaves an empty folder before it is seen keeps nothing out of sync', async () => {
     await pia.box.createFolder(path('Brief'));
