@@ -24,8 +24,8 @@ export interface Browsing {
   /** Replaces the value of the field with this label. */
   fill(label: string, value: string): Promise<void>;
   choose(label: string, value: string): Promise<void>;
-  /** Serious faults that axe finds: `rule: element`. */
-  audit(): Promise<string[]>;
+  /** Faults that axe finds, the serious ones or all: `rule: element`. */
+  audit(which?: 'serious' | 'all'): Promise<string[]>;
   /** A picture of the page, when SCREENSHOTS names a folder. */
   picture(name: string): Promise<void>;
   close(): Promise<void>;
@@ -86,7 +86,7 @@ export async function browse(
       const element = await page.waitForSelector(`::-p-aria([name="${label}"][role="combobox"])`);
       await element?.select(value);
     },
-    audit: () => audit(page),
+    audit: (which = 'serious') => audit(page, which),
     picture: async (name) => {
       const dir = process.env['SCREENSHOTS'];
       if (dir === undefined) return;
@@ -118,11 +118,12 @@ interface AxeResult {
   violations: { id: string; impact: string | null; nodes: { target: unknown[] }[] }[];
 }
 
-async function audit(page: Page): Promise<string[]> {
+async function audit(page: Page, which: 'serious' | 'all'): Promise<string[]> {
   // as a string: the policy of the page refuses inline scripts, but not scripts that the browser evaluates
-  await page.evaluate(await readFile(AXE, 'utf8'));
-  const { violations } = (await page.evaluate('axe.run(document, { iframes: false })')) as AxeResult;
+  if (!(await page.evaluate('"axe" in globalThis'))) await page.evaluate(await readFile(AXE, 'utf8'));
+  const options = { iframes: false, preload: false, resultTypes: ['violations'] };
+  const { violations } = (await page.evaluate(`axe.run(document, ${JSON.stringify(options)})`)) as AxeResult;
   return violations
-    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .filter(({ impact }) => which === 'all' || impact === 'serious' || impact === 'critical')
     .flatMap(({ id, nodes }) => nodes.map(({ target }) => `${id}: ${JSON.stringify(target)}`));
 }

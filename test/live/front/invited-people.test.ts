@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { Browser } from 'puppeteer-core';
 import { type Browsing, browse, startBrowser } from '../../helpers/product/browser.ts';
+import { faultsInLooks, LOCALES } from '../../helpers/assert/views.ts';
 import { type OwnLive, startLive } from '../../helpers/product/live.ts';
 
 /** An admin invites people in the dashboard; they choose a password and sign in with it, in a real browser. */
@@ -169,31 +170,21 @@ test('an admin changes the role, resets the password and removes the person, who
   expect(await live.product.logs()).not.toMatch(/correct horse|ada@example\.test/);
 }, 120_000);
 
-test('its pages are usable in the dark, on a narrow screen, and for a screen reader', async () => {
+test('its pages are usable in the light, in the dark, on a narrow screen, in three locales', async () => {
   const { url } = await live.api.post<{ url: string }>('/persons', {
     ...{ name: 'Grace Hopper', email: 'grace@example.test', role: 'admin' },
   });
   const found: string[] = [];
-  for (const { name, ...view } of [
-    { name: 'light' },
-    { name: 'dark', dark: true },
-    { name: 'narrow', width: 390, height: 844 },
-    { name: 'dark-narrow', dark: true, width: 390, height: 844 },
-  ]) {
-    const desk = await browse(browser, live.api.base, view);
-    const look = async (page: string) => {
-      found.push(...(await desk.audit()).map((fault) => `${name} ${page}: ${fault}`));
-      const width = Number(await desk.page.evaluate('document.documentElement.scrollWidth - innerWidth'));
-      if (width > 0) found.push(`${name} ${page}: ${width} px wider than the screen`);
-      await desk.picture(`${name}-${page}`);
-    };
+  for (const locale of LOCALES) {
+    const desk = await browse(browser, live.api.base, { locale });
+    const look = async (page: string) => found.push(...(await faultsInLooks(desk, page)));
     await desk.page.goto(url);
     await desk.sees('Welcome, Grace Hopper');
     await look('choose-password');
     await desk.open('/keys/people');
     await desk.sees('Or with an API key:');
     const focused = String(await desk.page.evaluate('document.activeElement?.labels?.[0]?.textContent'));
-    if (focused !== 'Email address') found.push(`${name} sign-in: the focus is on ${focused}`);
+    if (focused !== 'Email address') found.push(`sign-in: the focus is on ${focused}`);
     await look('sign-in-password');
     await desk.fill('API key', live.api.key);
     await desk.click('Sign in with the key', 'button');

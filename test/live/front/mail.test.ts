@@ -5,6 +5,7 @@ import { waitFor } from '../../helpers/assert/wait.ts';
 import { emailOf } from '../../helpers/fakes/receiver.ts';
 import { startTcpProxy } from '../../helpers/fakes/tcp-proxy.ts';
 import { type Browsing, browse, startBrowser } from '../../helpers/product/browser.ts';
+import { faultsInLooks, LOCALES } from '../../helpers/assert/views.ts';
 import { type ConnectedUser, connectLogin, connectUser, joinLive, type Live } from '../../helpers/product/live.ts';
 import { addUser } from '../../helpers/product/mail-user.ts';
 import { mailText, newMessageId } from '../../helpers/product/mail-text.ts';
@@ -14,8 +15,8 @@ import { mailText, newMessageId } from '../../helpers/product/mail-text.ts';
 let live: Live;
 let browser: Browser;
 let desk: Browsing;
-/** those who see the pages in the light, in the dark and on a narrow screen */
-let visitors: [string, Browsing][];
+/** those who see the pages with the dates of each locale */
+let visitors: Browsing[];
 let owner: ConnectedUser;
 /** path of the mailbox in the dashboard */
 let mailbox: string;
@@ -26,11 +27,7 @@ beforeAll(async () => {
   owner = await connectUser(live);
   mailbox = `/mailboxes/${owner.account.id}`;
   desk = await signIn();
-  visitors = [
-    ['light', desk],
-    ['dark', await signIn({ dark: true })],
-    ['narrow', await signIn({ width: 390, height: 844 })],
-  ];
+  visitors = await Promise.all(LOCALES.map((locale) => signIn({ locale })));
 }, 180_000);
 
 afterAll(async () => {
@@ -61,19 +58,16 @@ const rowsAre = (...texts: RegExp[]) =>
     { what: () => `rows ${texts.map(String).join(', ')}` },
   );
 
-/** No fault for axe on the page, and nothing wider than the screen: in the light, in the dark, on a narrow screen. */
+/** No fault for axe on the page and no text that is cut: in the light, in the dark, on a narrow screen, in each locale. */
 async function usable(name: string, to: string, text: string): Promise<void> {
-  const found: string[] = [];
-  for (const [view, visitor] of visitors) {
-    await visitor.open(to);
-    await visitor.sees(text);
-    found.push(...(await visitor.audit()).map((fault) => `${view}: ${fault}`));
-    const width = Number(await visitor.page.evaluate('document.documentElement.scrollWidth - innerWidth'));
-    if (width > 0) found.push(`${view}: ${width} px wider than the screen`);
-    await visitor.picture(`${name}-${view}`);
-    found.push(...visitor.faults.map((fault) => `${view}: ${fault}`));
-  }
-  expect(found).toEqual([]);
+  const found = await Promise.all(
+    visitors.map(async (visitor) => {
+      await visitor.open(to);
+      await visitor.sees(text);
+      return [...(await faultsInLooks(visitor, name)), ...visitor.faults];
+    }),
+  );
+  expect(found.flat()).toEqual([]);
 }
 
 test('lists conversations beside the emails, and reads one, by its address and back', async () => {

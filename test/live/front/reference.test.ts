@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { Browser } from 'puppeteer-core';
 import { type Browsing, browse, startBrowser, type View } from '../../helpers/product/browser.ts';
 import { connectUser, type OwnLive, startLive } from '../../helpers/product/live.ts';
+import { faultsInLooks, LOCALES } from '../../helpers/assert/views.ts';
 import { emailOf } from '../../helpers/fakes/receiver.ts';
 
 /** The reference in a real browser, on the product as it is built. SCREENSHOTS=<folder> leaves pictures of it there. */
@@ -133,20 +134,14 @@ test('finds calls and events by what they do and by their fields', async () => {
   await reader.close();
 }, 60_000);
 
-test.each<[string, View]>([
-  ['light', {}],
-  ['dark', { dark: true }],
-  ['phone', { width: 390, height: 844 }],
-])(
-  'is accessible and fits: %s',
-  async (name, view) => {
-    const reader = await browse(browser, live.api.base, view);
+test.each(LOCALES)(
+  'is accessible and fits, in the light, in the dark and on a phone: %s',
+  async (locale) => {
+    const reader = await browse(browser, live.api.base, { locale });
     await reader.open('/docs/reference#/Emails/listEmails');
     await reader.page.waitForSelector('#listEmails [aria-expanded=true]');
     await reader.page.click('#listEmails ::-p-text(application/json)');
-    await reader.picture(`reference-${name}`);
-    expect(await reader.audit()).toEqual([]);
-    expect(await reader.page.evaluate('document.documentElement.scrollWidth - innerWidth')).toBeLessThanOrEqual(0);
+    expect(await faultsInLooks(reader, 'reference')).toEqual([]);
     expect(reader.faults).toEqual([]);
     await reader.close();
   },

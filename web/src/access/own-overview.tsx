@@ -37,7 +37,7 @@ function OwnMailboxes() {
       </div>
       <Listed list={list} empty={<Empty title="No mailbox">Those that you saw were removed.</Empty>}>
         {(accounts) => (
-          <div class="table-wrap" tabIndex={0} role="group" aria-label="Table">
+          <div class="table-wrap cards" tabIndex={0} role="group" aria-label="Table">
             <table>
               <thead>
                 <tr>
@@ -52,11 +52,11 @@ function OwnMailboxes() {
                     <td>
                       <MailboxLink account={account} />
                     </td>
-                    <td>
+                    <td class="first">
                       <State of={account.status} />
                       <StateDetail account={account} />
                     </td>
-                    <td>
+                    <td data-label="In sync">
                       <Time at={account.last_synced_at} none="not yet" />
                     </td>
                   </tr>
@@ -91,7 +91,7 @@ function FailedCalls() {
         empty={<Empty title="None">Every event of these mailboxes was taken, or is on its way.</Empty>}
       >
         {(deliveries) => (
-          <div class="table-wrap" tabIndex={0} role="group" aria-label="Table">
+          <div class="table-wrap cards" tabIndex={0} role="group" aria-label="Table">
             <table>
               <thead>
                 <tr>
@@ -109,11 +109,11 @@ function FailedCalls() {
                         {delivery.event_type}
                       </Link>
                     </td>
-                    <td>
+                    <td class="first">
                       <State of={delivery.status} />
                     </td>
-                    <td>{delivery.http_status ?? delivery.error ?? '–'}</td>
-                    <td>
+                    <td data-label="Answer">{delivery.http_status ?? delivery.error ?? '–'}</td>
+                    <td data-label="When">
                       <Time at={delivery.created_at} />
                     </td>
                   </tr>
@@ -133,7 +133,7 @@ export function ClosedPage() {
     <Page title="Not with this key">
       <div class="card">
         <Empty title="This page needs another key" action={<Link href="/">Go to the overview</Link>}>
-          The key that you are signed in with may not use it.
+          This key only sees some mailboxes, or may not change this.
         </Empty>
       </div>
     </Page>

@@ -9,10 +9,12 @@ export function EmailLink({ email, children }: { email: Email; children?: Compon
   return (
     <MailLink href={`/mailboxes/${email.account_id}/emails/${email.id}`} unread={email.is_unread}>
       {children}
-      <span class="who">{personName(email.from_attendee)}</span>
+      <span class="who">
+        <bdi>{personName(email.from_attendee)}</bdi>
+      </span>
       <span class="what">
         <Labels of={email} />
-        {email.subject || '(no subject)'} <span class="preview">{email.snippet}</span>
+        <bdi>{email.subject || '(no subject)'}</bdi> <bdi class="preview">{email.snippet}</bdi>
       </span>
       <span class="when">
         {email.has_attachments && <Clip />}

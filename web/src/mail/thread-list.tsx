@@ -39,7 +39,7 @@ function ThreadItem({ thread }: { thread: ThreadSummary }) {
     <li>
       <MailLink href={`/mailboxes/${thread.account_id}/threads/${thread.id}`} unread={unread > 0}>
         <span class="who">
-          {peopleNames(thread.participants)}
+          <bdi>{peopleNames(thread.participants)}</bdi>
           {emails > 1 && (
             <span class="many">
               {count(emails)}
@@ -49,7 +49,7 @@ function ThreadItem({ thread }: { thread: ThreadSummary }) {
           {unread > 0 && <span class="visually-hidden">, {count(unread)} unread</span>}
         </span>
         <span class="what">
-          {thread.subject || '(no subject)'} <span class="preview">{thread.snippet}</span>
+          <bdi>{thread.subject || '(no subject)'}</bdi> <bdi class="preview">{thread.snippet}</bdi>
         </span>
         <span class="when">
           {thread.is_starred && <Starred />}

@@ -87,8 +87,10 @@ function Turn({ email, isOpen: opensFirst }: { email: Email; isOpen: boolean }) 
           aria-controls={id}
           onClick={() => setOpen(!isOpen)}
         >
-          <span class="who">{personName(email.from_attendee)}</span>
-          <span class="what preview">{!isOpen && email.snippet}</span>
+          <span class="who">
+            <bdi>{personName(email.from_attendee)}</bdi>
+          </span>
+          <span class="what preview">{!isOpen && <bdi>{email.snippet}</bdi>}</span>
           <span class="when">
             {email.is_starred && <Starred />}
             {email.has_attachments && <Clip />}

@@ -139,7 +139,7 @@ function useKeyNames(): ReadonlyMap<string, string> {
 
 function Table({ records, names }: { records: AuditRecord[]; names: ReadonlyMap<string, string> }) {
   return (
-    <div class="table-wrap cards" tabIndex={0} role="group" aria-label="Table">
+    <div class="table-wrap cards dense" tabIndex={0} role="group" aria-label="Table">
       <table>
         <thead>
           <tr>
@@ -205,7 +205,9 @@ function ObjectLink({
   const to = page === undefined ? `/audit?${filter}=${id}` : `${page}/${id}`;
   return (
     <Link href={to} title={id}>
-      <span class="clip">{name}</span>
+      <span class="clip" dir="auto">
+        {name}
+      </span>
     </Link>
   );
 }

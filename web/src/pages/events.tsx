@@ -144,7 +144,7 @@ function Table({ events }: { events: ListedEvent[] }) {
   const [open, setOpen] = useState<string>();
   const names = useMailboxNames();
   return (
-    <div class="table-wrap cards" tabIndex={0} role="group" aria-label="Table">
+    <div class="table-wrap cards dense" tabIndex={0} role="group" aria-label="Table">
       <table>
         <thead>
           <tr>
@@ -208,15 +208,21 @@ function Row({
         <td data-label="About">
           {email ? (
             <Link href={`/mailboxes/${event.account_id}/emails/${email.id}`}>
-              <span class="clip">{email.subject || '(no subject)'}</span>
+              <span class="clip" dir="auto">
+                {email.subject || '(no subject)'}
+              </span>
             </Link>
           ) : (
-            <span class="clip">{folder?.name ?? account?.name ?? status ?? ''}</span>
+            <span class="clip" dir="auto">
+              {folder?.name ?? account?.name ?? status ?? ''}
+            </span>
           )}
         </td>
         <td data-label="Mailbox">
           <Link href={`/mailboxes/${event.account_id}`} title={event.account_id}>
-            <span class="clip">{names.get(event.account_id) ?? `…${event.account_id.slice(-6)}`}</span>
+            <span class="clip" dir="auto">
+              {names.get(event.account_id) ?? `…${event.account_id.slice(-6)}`}
+            </span>
           </Link>
         </td>
         <td>

@@ -112,7 +112,9 @@ function Row({ apiKey, creator, revoke, showMailboxes }: { apiKey: ApiKey; creat
     <tr>
       <td>
         <Link href={`/audit?key=${id}`} class="strong" title="What was done with it">
-          <span class="clip">{name}</span>
+          <span class="clip" dir="auto">
+            {name}
+          </span>
         </Link>
         <span class="sub nowrap">
           <code>{prefix}…</code>

@@ -114,7 +114,7 @@ function Table({ links, revoke }: { links: AuthLink[]; revoke: (link: AuthLink) 
                 <Mailbox link={link} />
               </td>
               <td data-label="Goes back to">
-                <span class="clip" title={link.redirect_url ?? ''}>
+                <span class="clip" dir="auto" title={link.redirect_url ?? ''}>
                   {link.redirect_url === null ? '–' : new URL(link.redirect_url).host}
                 </span>
               </td>

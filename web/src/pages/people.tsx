@@ -103,7 +103,9 @@ function Table({ people, show }: { people: Person[]; show: (shown: Shown) => voi
             <tr key={person.id}>
               <td>
                 <Link href={`/audit?person=${person.id}`} class="strong" title="What was done by this person">
-                  <span class="clip">{person.name}</span>
+                  <span class="clip" dir="auto">
+                    {person.name}
+                  </span>
                 </Link>
                 {person.email !== null && <span class="sub clip">{person.email}</span>}
               </td>

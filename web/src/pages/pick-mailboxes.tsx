@@ -36,7 +36,9 @@ export function PickMailboxes({ picked, pick }: { picked: Picked[]; pick: (picke
         {[...picked, ...others].map((account) => (
           <label class="check" key={account.id}>
             <input type="checkbox" checked={has(account.id)} onChange={() => toggle(account)} />
-            <span class="clip">{account.name}</span>
+            <span class="clip" dir="auto">
+              {account.name}
+            </span>
           </label>
         ))}
         {found.data && picked.length + others.length === 0 && <span class="small quiet">No mailbox fits.</span>}

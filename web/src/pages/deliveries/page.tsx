@@ -3,6 +3,7 @@ import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import { Allowed, useMay } from '../../access/may.tsx';
 import { api, type Delivery, take } from '../../api/client.ts';
+import { count } from '../../ui/format.ts';
 import { Empty, Listed, Page, Pager, State, Time } from '../../ui/parts.tsx';
 import { useOffset } from '../../ui/query.ts';
 import { toast } from '../../ui/toast.tsx';
@@ -100,7 +101,7 @@ function Table({
     choose(next);
   };
   return (
-    <div class="table-wrap cards" tabIndex={0} role="group" aria-label="Table">
+    <div class="table-wrap cards dense" tabIndex={0} role="group" aria-label="Table">
       <table>
         <thead>
           <tr>
@@ -118,9 +119,6 @@ function Table({
             <th scope="col">Event</th>
             <th scope="col">Mailbox</th>
             <th scope="col">Endpoint</th>
-            <th scope="col" class="number">
-              Attempts
-            </th>
             <th scope="col">Answer</th>
             <th scope="col">When</th>
           </tr>
@@ -155,21 +153,21 @@ function Table({
               </td>
               <td data-label="Mailbox">
                 <Link href={`/mailboxes/${row.account_id}`}>
-                  <span class="clip">{row.account_name ?? `…${row.account_id.slice(-6)}`}</span>
+                  <span class="clip" dir="auto">
+                    {row.account_name ?? `…${row.account_id.slice(-6)}`}
+                  </span>
                 </Link>
               </td>
               <td data-label="Endpoint">
-                <span class="clip" title={row.endpoint_url}>
+                <span class="clip" dir="auto" title={row.endpoint_url}>
                   {row.endpoint_name ?? row.endpoint_url}
                 </span>
               </td>
-              <td class="number" data-label="Attempts">
-                {row.attempts_count}
-              </td>
               <td data-label="Answer">
-                <span class="clip" title={row.error ?? ''}>
+                <span class="clip" dir="auto" title={row.error ?? ''}>
                   {row.http_status ?? row.error ?? '–'}
                 </span>
+                {row.attempts_count > 1 && <span class="sub nowrap">{count(row.attempts_count)} attempts</span>}
               </td>
               <td data-label="When">
                 <Time at={row.created_at} />
