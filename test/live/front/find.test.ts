@@ -5,7 +5,7 @@ import { emailOf } from '../../helpers/fakes/receiver.ts';
 import { type Browsing, browse, startBrowser } from '../../helpers/product/browser.ts';
 import { type ConnectedUser, connectUser, joinLive, type Live } from '../../helpers/product/live.ts';
 
-/** The search of the dashboard, in a real browser. */
+/** The search of the dashboard, its keys, and the forms in which it shows an email, in a real browser. */
 
 let live: Live;
 let browser: Browser;
@@ -57,5 +57,29 @@ test('finds a mailbox, an email and an event from any page, by Ctrl-K', async ()
   await find('no such words anywhere');
   await desk.sees('Nothing found.');
   await desk.page.keyboard.press('Escape');
+  expect(desk.faults).toEqual([]);
+}, 60_000);
+
+test('shows an email as text, with its headers, and as its source', async () => {
+  await desk.open(`/mailboxes/${owner.account.id}/emails/${emailOf({ event }).id}`);
+  await desk.page.waitForSelector('iframe.reader');
+  const shows = async (view: string) => {
+    await desk.click(view, 'button');
+    const text = await desk.page.waitForSelector(`::-p-aria([name="${view}"][role="group"])`);
+    return text?.evaluate((element) => element.textContent ?? '');
+  };
+  expect((await shows('Text'))?.trim()).toBe('Hello.');
+  expect(await desk.page.$('iframe.reader')).toBeNull();
+  expect(await shows('Headers')).toMatch(/^Subject: A heliotrope order$/m);
+  const source = await fetch(`${live.api.base}/api/v1/${owner.account.id}/emails/${emailOf({ event }).id}/source`, {
+    headers: { 'X-API-KEY': live.api.key },
+  });
+  expect((await shows('Source'))?.trim()).toBe((await source.text()).trim());
+  expect(await desk.audit()).toEqual([]);
+  await desk.picture('source');
+  await desk.click('Message', 'button');
+  const frame = await desk.page.waitForSelector('iframe.reader');
+  const alone = await desk.page.$eval('#content a[target="_blank"]', (link) => link.href);
+  expect(alone).toBe(await frame?.evaluate(({ src }) => src));
   expect(desk.faults).toEqual([]);
 }, 60_000);
