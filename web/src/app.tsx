@@ -1,5 +1,5 @@
 import { useQuery, useQueryClient } from '@tanstack/preact-query';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useMemo, useState } from 'preact/hooks';
 import { Link, Redirect, Route, Switch, useLocation, useSearch } from 'wouter-preact';
 import { api, BASE, onSignedOut, type Session, take } from './api/client.ts';
 import { mayOf, SESSION, useMay } from './access/may.tsx';
@@ -19,6 +19,7 @@ import { EndpointPage } from './pages/endpoint.tsx';
 import { EndpointsPage } from './pages/endpoints.tsx';
 import { EventsPage } from './pages/events.tsx';
 import { Find } from './pages/find.tsx';
+import { useInstallation, workflowsUrl } from './pages/installation.ts';
 import { KeysPage } from './pages/keys.tsx';
 import { LinksPage } from './pages/links.tsx';
 import { MailboxPage } from './pages/mailbox.tsx';
@@ -29,6 +30,7 @@ import { PeoplePage } from './pages/people.tsx';
 import { ReplayPage } from './pages/deliveries/replay.tsx';
 import { SettingsPage } from './pages/settings.tsx';
 import { Icon, type IconName } from './ui/icons.tsx';
+import { useKeys } from './ui/keys.tsx';
 import { Empty, Page, Problem } from './ui/parts.tsx';
 import { SkipLink } from './ui/skip.tsx';
 import { timesShown } from './ui/format.ts';
@@ -65,21 +67,23 @@ export function App() {
 }
 
 /** `all`: sections of the installation, which a key of some mailboxes does not see */
-const SECTIONS: { href: string; name: string; icon: IconName; all?: true }[] = [
-  { href: '/', name: 'Overview', icon: 'overview' },
-  { href: '/mailboxes', name: 'Mailboxes', icon: 'mailboxes' },
-  { href: '/deliveries', name: 'Deliveries', icon: 'deliveries' },
-  { href: '/endpoints', name: 'Endpoints', icon: 'endpoints', all: true },
-  { href: '/events', name: 'Events', icon: 'events' },
-  { href: '/keys', name: 'Keys', icon: 'keys', all: true },
-  { href: '/audit', name: 'Audit', icon: 'audit', all: true },
-  { href: '/settings', name: 'Settings', icon: 'settings', all: true },
+const SECTIONS: { href: string; name: string; icon: IconName; key: string; all?: true }[] = [
+  { href: '/', name: 'Overview', icon: 'overview', key: 'o' },
+  { href: '/mailboxes', name: 'Mailboxes', icon: 'mailboxes', key: 'm' },
+  { href: '/deliveries', name: 'Deliveries', icon: 'deliveries', key: 'd' },
+  { href: '/endpoints', name: 'Endpoints', icon: 'endpoints', key: 'e', all: true },
+  { href: '/events', name: 'Events', icon: 'events', key: 'v' },
+  { href: '/keys', name: 'Keys', icon: 'keys', key: 'k', all: true },
+  { href: '/audit', name: 'Audit', icon: 'audit', key: 'a', all: true },
+  { href: '/settings', name: 'Settings', icon: 'settings', key: 's', all: true },
 ];
 
 function Shell({ session }: { session: Session }) {
   const queries = useQueryClient();
   const [location] = useLocation();
   const { seeAll } = mayOf(session);
+  const sections = useMemo(() => SECTIONS.filter(({ all }) => !all || seeAll), [seeAll]);
+  const keys = useKeys(useMemo(() => new Map(sections.map((section) => [section.key, section])), [sections]));
   const [times, setTimes] = useState(timesShown);
   const signOut = async () => {
     await api.DELETE('/api/v1/session');
@@ -105,7 +109,7 @@ function Shell({ session }: { session: Session }) {
           </Link>
           <Find />
           <nav class="nav" aria-label="Sections">
-            {SECTIONS.filter(({ all }) => !all || seeAll).map(({ href, name, icon }) => (
+            {sections.map(({ href, name, icon }) => (
               <Link key={href} href={href} {...(isHere(href) ? { 'aria-current': 'page' } : {})}>
                 <Icon name={icon} />
                 {name}
@@ -126,7 +130,7 @@ function Shell({ session }: { session: Session }) {
               <strong>{session.person?.name ?? session.api_key_name}</strong>
             </span>
             {session.person?.source === 'invitation' && <OwnPassword />}
-            <Version />
+            <Installation keys={keys.open} />
             <TimesSwitch times={times} changed={setTimes} />
             <ThemeSwitch />
             <button type="button" class="button small" onClick={() => void signOut()}>
@@ -139,6 +143,7 @@ function Shell({ session }: { session: Session }) {
         </main>
       </div>
       <Toasts />
+      {keys.dialog}
     </>
   );
 }
@@ -156,9 +161,34 @@ function OwnPassword() {
   );
 }
 
-function Version() {
+/** The version, and what else an operator looks for. */
+function Installation({ keys }: { keys: () => void }) {
   const health = useQuery({ queryKey: ['health'], queryFn: () => take(api.GET('/health')), staleTime: 60_000 });
-  return health.data && <span class="who quiet">Version {health.data.version}</span>;
+  const { seeAll } = useMay();
+  return (
+    <span class="who quiet">
+      {health.data && `Version ${health.data.version} · `}
+      {seeAll && <TemporalLink />}
+      <button type="button" class="button plain small" onClick={keys} aria-keyshortcuts="?">
+        Shortcuts
+      </button>
+    </span>
+  );
+}
+
+function TemporalLink() {
+  const installation = useInstallation();
+  const url = workflowsUrl(installation.data);
+  return (
+    url !== undefined && (
+      <>
+        <a href={url} target="_blank" rel="noopener noreferrer">
+          Temporal
+        </a>{' '}
+        ·{' '}
+      </>
+    )
+  );
 }
 
 /** Pages of the installation. */

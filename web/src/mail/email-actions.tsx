@@ -28,7 +28,7 @@ export function EmailActions({ email, left = () => {} }: { email: Email; left?: 
   return (
     <div class="stack-s">
       <div class="row">
-        <button type="button" class="button small" onClick={() => setDialog('reply')}>
+        <button type="button" class="button small" aria-keyshortcuts="r" onClick={() => setDialog('reply')}>
           Reply
         </button>
         <button type="button" class="button small" onClick={() => setDialog('reply-all')}>

@@ -17,17 +17,18 @@ type Installation = Schemas['Settings'] | undefined;
 
 /** URL of an account's executions in the Temporal UI; undefined: the URL of the UI is not known. */
 export function runsUrl(installation: Installation, accountId: string): string | undefined {
-  const base = workflows(installation);
+  const base = workflowsUrl(installation);
   return base && `${base}?query=${encodeURIComponent(`MailAccount="${accountId}"`)}`;
 }
 
 /** URL of a workflow in the Temporal UI. */
 export function workflowUrl(installation: Installation, workflowId: string): string | undefined {
-  const base = workflows(installation);
+  const base = workflowsUrl(installation);
   return base && `${base}/${encodeURIComponent(workflowId)}`;
 }
 
-function workflows(installation: Installation): string | undefined {
+/** URL of the list of executions in the Temporal UI. */
+export function workflowsUrl(installation: Installation): string | undefined {
   if (!installation?.temporal_ui_url) return undefined;
   return `${installation.temporal_ui_url}/namespaces/${encodeURIComponent(installation.temporal_namespace)}/workflows`;
 }

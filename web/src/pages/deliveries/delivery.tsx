@@ -39,7 +39,13 @@ export function DeliveryPage({ id }: { id: string }) {
       up={up}
       actions={
         <Allowed to="change">
-          <button type="button" class="button main-action" disabled={retry.isPending} onClick={() => retry.mutate()}>
+          <button
+            type="button"
+            class="button main-action"
+            aria-keyshortcuts="r"
+            disabled={retry.isPending}
+            onClick={() => retry.mutate()}
+          >
             Retry now
           </button>
         </Allowed>
