@@ -223,6 +223,27 @@ test.each(Object.entries(IN_LANGUAGES))(
   120_000,
 );
 
+test('proposes the name of the other server, and the port of the encryption', async () => {
+  const owner = await openLink(await makeLink());
+  await owner.fill('Email address', 'person@nowhere.invalid');
+  await owner.page.keyboard.press('Tab');
+  await owner.page.waitForSelector('.servers');
+  const values = () =>
+    owner.page.$$eval('.servers :is(input, select)', (fields) =>
+      fields.map((field) => (field as unknown as { value: string }).value),
+    );
+  await owner.page.type('.servers input', 'imap.nowhere.invalid');
+  await owner.page.keyboard.press('Tab');
+  await owner.page.select('.servers select', 'STARTTLS');
+  await waitFor(async () => (await values())[1] === '143', { what: 'the port' });
+  expect(await values()).toEqual(['imap.nowhere.invalid', '143', 'STARTTLS', 'smtp.nowhere.invalid', '465', 'SSL']);
+  await owner.page.locator('.servers input[type=number]').fill('1143');
+  await owner.page.select('.servers select', 'SSL');
+  await waitFor(async () => (await values())[2] === 'SSL', { what: 'the encryption' });
+  expect((await values())[1]).toBe('1143');
+  await owner.close();
+}, 60_000);
+
 test('keeps the language that the owner chose', async () => {
   const owner = await openLink(await makeLink(), { language: 'fr' });
   await owner.sees(IN_LANGUAGES.fr.title);

@@ -54,6 +54,11 @@ test('finds a mailbox, an email and an event from any page, by Ctrl-K', async ()
   expect(await desk.audit()).toEqual([]);
   await desk.picture('find');
   await follow(`/mailboxes/${id}/emails/${emailOf({ event }).id}`);
+  await find(emailOf({ event }).id);
+  await desk.page.focus('dialog input');
+  await desk.page.keyboard.press('Enter');
+  await desk.page.waitForSelector('dialog', { hidden: true });
+  expect(desk.page.url()).toBe(`${live.api.base}/mailboxes/${id}/emails/${emailOf({ event }).id}`);
   await find('no such words anywhere');
   await desk.sees('Nothing found.');
   await desk.page.keyboard.press('Escape');

@@ -109,14 +109,29 @@ export function TypeServers({ isClosed, go }: { isClosed: boolean; go: () => voi
   );
 }
 
+type Encryption = 'SSL' | 'STARTTLS' | 'NONE';
+
+/** The port of each encryption. */
+export const PORTS: Record<'imap' | 'smtp', Record<Encryption, number>> = {
+  imap: { SSL: 993, STARTTLS: 143, NONE: 143 },
+  smtp: { SSL: 465, STARTTLS: 587, NONE: 587 },
+};
+
+/** With another encryption, and its port in place of the usual one of the encryption before. */
+function withEncryption(server: Server, encryption: string, ports: Record<string, number>): Server {
+  const isUsual = server.port === ports[server.encryption.toUpperCase()];
+  return { ...server, encryption, port: isUsual ? (ports[encryption] ?? server.port) : server.port };
+}
+
 interface ServerFieldsProps {
   name: string;
+  ports: Record<Encryption, number>;
   server: Server;
   set: (server: Server) => void;
   onBlur?: () => void;
 }
 
-export function ServerFields({ name, server, set, onBlur }: ServerFieldsProps) {
+export function ServerFields({ name, ports, server, set, onBlur }: ServerFieldsProps) {
   const texts = useTexts();
   return (
     <fieldset class="stack-s">
@@ -142,7 +157,7 @@ export function ServerFields({ name, server, set, onBlur }: ServerFieldsProps) {
         <SelectField
           label={texts.encryption}
           value={server.encryption.toUpperCase()}
-          set={(encryption) => set({ ...server, encryption })}
+          set={(encryption) => set(withEncryption(server, encryption, ports))}
           options={[
             { value: 'SSL', label: 'SSL/TLS' },
             { value: 'STARTTLS', label: 'STARTTLS' },

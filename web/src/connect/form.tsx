@@ -4,14 +4,15 @@ import { TextField } from '../ui/field.tsx';
 import {
   ClosedDoor,
   Offer,
+  PORTS,
   Password,
   Refusal,
-  type Search,
   ServerFields,
   Servers,
   ServersUnknown,
   Submit,
   TypeServers,
+  type Search,
 } from './form-parts.tsx';
 import { useTexts } from './language.ts';
 
@@ -69,8 +70,8 @@ interface Props {
   children?: ComponentChildren;
 }
 
-const IMAP: Server = { host: '', port: 993, encryption: 'SSL' };
-const SMTP: Server = { host: '', port: 465, encryption: 'SSL' };
+const IMAP: Server = { host: '', port: PORTS.imap.SSL, encryption: 'SSL' };
+const SMTP: Server = { host: '', port: PORTS.smtp.SSL, encryption: 'SSL' };
 
 /** Form for address and password; discovers the servers, or asks for them. */
 export function ConnectForm({
@@ -197,8 +198,18 @@ export function ConnectForm({
       {takesPassword && <Password found={found} program={program} value={password} set={setPassword} />}
       {byHand ? (
         <>
-          <ServerFields name={texts.incoming} server={imap} set={setImap} onBlur={() => void lookAgain()} />
-          <ServerFields name={texts.outgoing} server={smtp} set={setSmtp} />
+          <ServerFields
+            name={texts.incoming}
+            ports={PORTS.imap}
+            server={imap}
+            set={setImap}
+            onBlur={() => {
+              // most often the outgoing server has the same name
+              if (smtp.host === '') setSmtp({ ...smtp, host: imap.host.replace(/^imap\./, 'smtp.') });
+              void lookAgain();
+            }}
+          />
+          <ServerFields name={texts.outgoing} ports={PORTS.smtp} server={smtp} set={setSmtp} />
         </>
       ) : (
         // a reconnect keeps the provider

@@ -3,6 +3,7 @@ import { useState } from 'preact/hooks';
 import { Link, useLocation } from 'wouter-preact';
 import { Allowed } from '../access/may.tsx';
 import { api, type Endpoint, take } from '../api/client.ts';
+import { clockOf } from '../ui/format.ts';
 import { Empty, Listed, Page, State, Time } from '../ui/parts.tsx';
 import { useEndpoints } from './deliveries/page.tsx';
 import { type EndpointFields, EndpointForm } from './endpoint-form.tsx';
@@ -41,8 +42,10 @@ export function EndpointsPage() {
 /** Readable state of an endpoint. */
 export function EndpointState({ endpoint }: { endpoint: Endpoint }) {
   if (!endpoint.enabled) return <State of="disabled" />;
-  if (endpoint.breaker.state === 'open') return <State of="open" label="failing, paused" />;
-  if (endpoint.breaker.state === 'half_open') return <State of="half_open" label="being tried" />;
+  const { state, until } = endpoint.breaker;
+  if (state === 'open')
+    return <State of="open" label={until ? `failing, paused until ${clockOf(new Date(until))}` : 'failing, paused'} />;
+  if (state === 'half_open') return <State of="half_open" label="being tried" />;
   if (endpoint.failing_since) return <State of="errored" label="failing" />;
   return <State of="enabled" />;
 }
@@ -65,7 +68,9 @@ function Table({ rows }: { rows: Endpoint[] }) {
             <tr key={endpoint.id}>
               <td>
                 <Link href={`/endpoints/${endpoint.id}`} class="strong">
-                  <span class="clip">{endpoint.description ?? endpoint.url}</span>
+                  <span class="clip" dir="auto">
+                    {endpoint.description ?? endpoint.url}
+                  </span>
                 </Link>
                 {endpoint.description && <span class="sub">{endpoint.url}</span>}
               </td>

@@ -133,23 +133,38 @@ function FindDialog({ close }: { close: () => void }) {
   const words = text.trim();
   const { found, isDone, error } = useFound(words);
   const all = `/mailboxes/search?${new URLSearchParams({ q: words }).toString()}`;
+  const [isEntered, setEntered] = useState(false);
+  const go = (to: string) => {
+    close();
+    navigate(to);
+  };
   const search = (event: Event) => {
     event.preventDefault();
-    if (words === '') return;
-    close();
-    navigate(all);
+    if (isText(words)) go(all);
+    else setEntered(words !== '');
   };
+  const enter = (value: string) => {
+    setEntered(false);
+    setText(value);
+  };
+  const [first] = found;
+  useEffect(() => {
+    if (isEntered && isDone && first) go(pageOf(first));
+  }, [isEntered, isDone, first]);
   return (
     <Dialog title="Find" close={close}>
       <form onSubmit={search}>
-        <TextField label="An id, a Message-ID, a name, or words of an email" type="search" value={text} set={setText} />
+        <TextField label="An id, a Message-ID, a name, or words of an email" type="search" value={text} set={enter} />
       </form>
       <Problem error={error} />
       <ul class="found" aria-live="polite">
         {found.map((hit) => (
           <li key={hit.id}>
             <Link href={pageOf(hit)} onClick={close}>
-              <span class="quiet">{NAMES[hit.kind]}</span> <span class="clip">{hit.name || hit.id}</span>
+              <span class="quiet">{NAMES[hit.kind]}</span>{' '}
+              <span class="clip" dir="auto">
+                {hit.name || hit.id}
+              </span>
             </Link>
           </li>
         ))}

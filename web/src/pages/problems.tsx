@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { Link } from 'wouter-preact';
+import { useMay } from '../access/may.tsx';
 import type { Overview } from '../api/client.ts';
 import { Badge, Empty, Time } from '../ui/parts.tsx';
 import { ConnectButton } from './mailbox-parts.tsx';
@@ -91,7 +92,7 @@ function nextOf({ kind, id }: Found, href: string): ComponentChildren {
     case 'account_disconnected':
       return (
         <>
-          <Link href={href}>Reconnect it</Link> with the right password.
+          <ReconnectLink id={id} /> with the right password.
         </>
       );
     case 'account_errored':
@@ -111,6 +112,12 @@ function nextOf({ kind, id }: Found, href: string): ComponentChildren {
         </>
       );
   }
+}
+
+/** Leads those who may reconnect a mailbox to its form at once. */
+function ReconnectLink({ id }: { id: string }) {
+  const { change } = useMay();
+  return <Link href={change ? `/mailboxes/connect?account=${id}` : `/mailboxes/${id}`}>Reconnect it</Link>;
 }
 
 function Table({ problems }: { problems: Shown[] }) {
