@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Context } from '@temporalio/activity';
 import { type BatchChange, changeMany } from '../mailbox/changes/batch.ts';
 import { trashEmail } from '../mailbox/changes/trash.ts';
@@ -8,6 +9,7 @@ import {
   type BatchProgress,
   completeBatch,
   failBatch as fail,
+  isBehindOther,
   nextOfBatch,
   progressOfBatch,
 } from '../mailbox/store/batches.ts';
@@ -29,6 +31,8 @@ async function trashOf(ctx: SyncContext): Promise<Pick<BatchChange, 'findTarget'
 const CHUNK = 500;
 /** How long one execution works, about, ms; the workflow shows the counts in between. */
 const STEP_MS = 20_000;
+/** Between two looks at whether an earlier batch has ended, ms. */
+const TURN_MS = 250;
 /** From this attempt on, an email that fails alone does not stop the others. */
 const GIVES_UP_AT = 3;
 
@@ -50,15 +54,17 @@ export async function changeNextOf(
 
 /** Activities of the `changeEmails` workflow. */
 export function createBatchActivities(deps: MailboxDeps) {
-  /** Changes pending emails of a batch for some seconds. Continues where it was killed. */
+  /** Changes pending emails of a batch for some seconds, after earlier batches of the same emails. Continues where it was killed. */
   function changeEmailsOf({ accountId, batchId }: { accountId: string; batchId: string }): Promise<BatchProgress> {
     const context = Context.current();
     const givesUp = context.info.attempt >= GIVES_UP_AT;
     const until = performance.now() + STEP_MS;
     return withHeartbeat(async () => {
-      while (performance.now() < until) {
+      for (let isTurn = false; performance.now() < until; ) {
         if (context.cancellationSignal.aborted) await context.cancelled;
-        if (!(await changeNextOf(deps, { accountId, batchId, givesUp }))) return completeBatch(deps.db, batchId);
+        isTurn ||= !(await isBehindOther(deps.db, batchId));
+        if (!isTurn) await sleep(TURN_MS);
+        else if (!(await changeNextOf(deps, { accountId, batchId, givesUp }))) return completeBatch(deps.db, batchId);
       }
       return progressOfBatch(deps.db, batchId);
     });

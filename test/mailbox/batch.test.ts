@@ -3,7 +3,7 @@ import { eq } from 'drizzle-orm';
 import { createBatch, getBatch, listBatchResults } from '../../src/db/queries/batches.ts';
 import { emails, type StoredBatchChange } from '../../src/db/schema/index.ts';
 import { changeMany } from '../../src/mailbox/changes/batch.ts';
-import { nextOfBatch } from '../../src/mailbox/store/batches.ts';
+import { isBehindOther, nextOfBatch } from '../../src/mailbox/store/batches.ts';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
 import { newId } from '../../src/new-id.ts';
 import { type FakeImapOptions, PLAIN } from '../helpers/fakes/fake-imap.ts';
@@ -55,6 +55,18 @@ async function results({ ctx }: Engine, batchId: string): Promise<Record<string,
 const STAR = { flags: { add: ['\\Flagged'], remove: [] } };
 const updates = async (engine: Engine) => (await engine.events()).filter((type) => type === 'email.update').length;
 const count = (engine: Engine, path: string) => engine.server.folder(path).messages.length;
+
+it('waits for earlier batches of the same emails', async () => {
+  const { engine, ids } = await filled({ capabilities: `${PLAIN} MOVE`, folders });
+  const { db } = engine.ctx;
+  const first = await stored(engine, ids.slice(0, 3), STAR);
+  const second = await stored(engine, ids.slice(2, 6), { flags: { add: [], remove: ['\\Flagged'] } });
+  const third = await stored(engine, ids.slice(6), STAR);
+  const behind = () => Promise.all([first, second, third].map((batch) => isBehindOther(db, batch)));
+  expect(await behind()).toEqual([false, true, false]);
+  await make(engine, first);
+  expect(await behind()).toEqual([false, false, false]);
+});
 
 describe.each(SERVERS)('on a server %s', (_, options) => {
   it('flags of many emails change, each with one event', async () => {

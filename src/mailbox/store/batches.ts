@@ -41,6 +41,23 @@ export async function nextOfBatch(
   return rows[0];
 }
 
+/**
+ * Whether an email of a batch is to be changed by an earlier batch first: two at once would move it back and forth, and the
+ * last step of either would remain. INTERSECT takes the same time with any statistics.
+ */
+export async function isBehindOther(db: Queryable, batchId: string): Promise<boolean> {
+  const { rows } = await db.execute<{ behind: boolean }>(sql`
+    select exists (
+      select i.email_id from batches own
+      join batches earlier on earlier.account_id = own.account_id and earlier.status = 'running'
+        and (earlier.created_at, earlier.id) < (own.created_at, own.id)
+      join batch_items i on i.batch_id = earlier.id and i.status = 'pending' where own.id = ${batchId}
+      intersect
+      select email_id from batch_items where batch_id = ${batchId} and status = 'pending'
+    ) as behind`);
+  return rows[0]?.behind ?? false;
+}
+
 /** pending → changed. */
 export async function itemsChanged(tx: Queryable, batchId: string, items: readonly BatchItem[]): Promise<void> {
   await endItems(tx, batchId, items, null);
