@@ -90,3 +90,13 @@ test('a killed worker leaves no email unchanged, and changes none twice', async 
   expect(await owner.box.client.status('Trash', { messages: true })).toMatchObject({ messages: EMAILS });
   expect(emailOf(owner.events('email.new').at(-1)!).subject).toBe('after the batch');
 }, 300_000);
+
+test('two changes of the same emails at once are made one after the other', async () => {
+  const idOf = async (role: string) => (await live.api.folder(owner.account.id, role)).id;
+  const [archive, inbox] = [await idOf('ARCHIVE'), await idOf('INBOX')];
+  const there = await create({ folders_ids: [archive] });
+  const back = await create({ folders_ids: [inbox], keywords: { add: ['back'] } });
+  for (const batch of [there, back]) expect(await completed(batch)).toMatchObject({ changed: batch.total, failed: 0 });
+  expect(await owner.box.client.status('INBOX', { messages: true })).toMatchObject({ messages: EMAILS + 1 });
+  expect(await owner.box.client.status('Archive', { messages: true })).toMatchObject({ messages: 0 });
+}, 400_000);
