@@ -8,7 +8,7 @@ import { waitFor } from '../test/helpers/assert/wait.ts';
 import type { Bounds, Figures } from './figures.ts';
 import { benchMail } from './ground/mails.ts';
 import { cpuMsOf, processTree } from './ground/process-tree.ts';
-import { rawImap } from '../test/helpers/product/raw-imap.ts';
+import { rawImap } from '../test/helpers/servers/raw-imap.ts';
 import type { Bench } from './ground/setup.ts';
 
 /** `BENCH_MAILS=100000` for a large mailbox. */

@@ -4,7 +4,7 @@ import { startTokenProxy, type TokenProxy } from '../test/helpers/fakes/token-pr
 import { addUser, type MailUser } from '../test/helpers/product/mail-user.ts';
 import { type OAuthServers, startOAuthServers } from '../test/helpers/servers/oauth-servers.ts';
 import type { Bounds, Figures } from './figures.ts';
-import { rawImap } from '../test/helpers/product/raw-imap.ts';
+import { rawImap } from '../test/helpers/servers/raw-imap.ts';
 import { type Bench, type BenchMailbox, watchedMailboxes } from './ground/setup.ts';
 import { figuresOf, waitsOf } from './latency.ts';
 

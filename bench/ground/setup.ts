@@ -17,7 +17,7 @@ import { startMailServers } from '../../test/helpers/servers/mail-servers.ts';
 import { emailOf, type Receiver, startReceiver } from '../../test/helpers/fakes/receiver.ts';
 import { waitFor } from '../../test/helpers/assert/wait.ts';
 import { benchMail, benchMessageId } from './mails.ts';
-import { type RawImap, rawImap } from '../../test/helpers/product/raw-imap.ts';
+import { type RawImap, rawImap } from '../../test/helpers/servers/raw-imap.ts';
 
 /** The built product as `npm start` runs it, with mail servers and a receiver beside it. */
 export interface Bench {

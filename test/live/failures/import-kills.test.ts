@@ -14,7 +14,7 @@ import { Api } from '../../helpers/product/api.ts';
 import { mailText } from '../../helpers/product/mail-text.ts';
 import { addUser, type MailUser } from '../../helpers/product/mail-user.ts';
 import { openMailbox } from '../../helpers/product/mailbox.ts';
-import { rawImap } from '../../helpers/product/raw-imap.ts';
+import { rawImap } from '../../helpers/servers/raw-imap.ts';
 import { type Started, start } from '../../helpers/product/start.ts';
 import { isLong } from '../../helpers/runner/long.ts';
 import { freePort } from '../../helpers/servers/free-port.ts';

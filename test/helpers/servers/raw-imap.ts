@@ -1,6 +1,6 @@
 import { createConnection, type Socket } from 'node:net';
 import { once } from 'node:events';
-import type { MailLogin } from './mail-user.ts';
+import type { MailLogin } from '../product/mail-user.ts';
 
 /**
  * An IMAP client that only appends, as fast as the server accepts: commands are sent without waiting for previous answers
