@@ -32,6 +32,16 @@ function withoutLinks(body: string): string {
   return body.replace(/<link\b/gi, '<x-link');
 }
 
+const IMAGE = /<img\b[^<>]{0,2000}>/gi;
+/** A width or height, as an attribute or a style. */
+const SIDE = (name: string) => new RegExp(`\\b${name}\\s*(?:=\\s*["']?|:)\\s*[01](?:px)?(?=["'\\s;>])`, 'i');
+const [WIDTH, HEIGHT] = [SIDE('width'), SIDE('height')];
+
+/** Removes images of one pixel or none, which show nothing and would tell the sender that the email is read. */
+function withoutPixels(body: string): string {
+  return body.replace(IMAGE, (image) => (WIDTH.test(image) && HEIGHT.test(image) ? '' : image));
+}
+
 /** Builds the page of an email; `inline` maps Content-IDs to `data:` URLs of the pictures in the email. */
 export function viewPage(
   body: string,
@@ -39,7 +49,7 @@ export function viewPage(
 ): string {
   let room = MAX_INLINED;
   // an email can reference one picture any number of times
-  const shown = withoutLinks(body).replace(/\bcid:([^"'\s)>]{1,998})/gi, (whole, cid: string) => {
+  const shown = withoutPixels(withoutLinks(body)).replace(/\bcid:([^"'\s)>]{1,998})/gi, (whole, cid: string) => {
     const url = inline.get(decode(cid));
     if (url === undefined || url.length > room) return whole;
     room -= url.length;

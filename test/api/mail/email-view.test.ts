@@ -33,6 +33,23 @@ describe('the page of an email', () => {
     expect(page).toContain('<img src="cid:a">');
   });
 
+  it.each([
+    '<img src="https://tracker.test/p" width="1" height="1">',
+    '<IMG WIDTH=1 HEIGHT=0 src=https://tracker.test/p>',
+    `<img src='https://tracker.test/p' style='height: 1px; width:1px'/>`,
+  ])('loads no picture of one pixel: %s', (pixel) => {
+    const page = viewPage(`a${pixel}b`, { inline: new Map(), remoteImages: true });
+    expect(page).toContain('<body>ab</body>');
+  });
+
+  it('keeps pictures that can be seen, and ends soon on what is no picture', () => {
+    const seen = '<img src="https://a.test/p" width="100" height="1"><img src="https://a.test/q?width=1" height=12>';
+    expect(viewPage(seen, { inline: new Map(), remoteImages: true })).toContain(seen);
+    const began = performance.now();
+    viewPage('<img '.repeat(400_000), { inline: new Map(), remoteImages: true });
+    expect(performance.now() - began).toBeLessThan(2_000);
+  });
+
   it('opens no connection for <link> elements', () => {
     const page = viewPage('<LINK rel="preconnect" href="https://tracker.test">', {
       inline: new Map(),
