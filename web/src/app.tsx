@@ -98,6 +98,7 @@ function Shell({ session }: { session: Session }) {
     document.querySelector('.nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' });
   }, [location]);
   const isHere = (href: string) => (href === '/' ? location === '/' : location.startsWith(href));
+  const filters = useFiltersOfSections();
   return (
     <>
       <SkipLink />
@@ -110,7 +111,7 @@ function Shell({ session }: { session: Session }) {
           <Find />
           <nav class="nav" aria-label="Sections">
             {sections.map(({ href, name, icon }) => (
-              <Link key={href} href={href} {...(isHere(href) ? { 'aria-current': 'page' } : {})}>
+              <Link key={href} href={filters(href)} {...(isHere(href) ? { 'aria-current': 'page' } : {})}>
                 <Icon name={icon} />
                 {name}
               </Link>
@@ -148,6 +149,17 @@ function Shell({ session }: { session: Session }) {
   );
 }
 
+/** The address of a section with the filters that it had last; where it is shown, without: a click clears them. */
+function useFiltersOfSections(): (href: string) => string {
+  const [location] = useLocation();
+  const search = useSearch();
+  const [last] = useState(() => new Map<string, string>());
+  const filters = new URLSearchParams(search);
+  for (const position of ['cursor', 'offset']) filters.delete(position);
+  last.set(location, filters.toString());
+  return (href) => (href !== location && last.get(href) ? `${href}?${last.get(href)}` : href);
+}
+
 /** Offers people with a password to change it. */
 function OwnPassword() {
   const [isOpen, setOpen] = useState(false);
@@ -168,7 +180,12 @@ function Installation({ keys }: { keys: () => void }) {
   return (
     <span class="who quiet">
       {health.data && `Version ${health.data.version} · `}
-      {seeAll && <TemporalLink />}
+      {seeAll && (
+        <>
+          <TemporalLink />
+          <a href={`${BASE}/metrics`}>Metrics</a> ·{' '}
+        </>
+      )}
       <button type="button" class="button plain small" onClick={keys} aria-keyshortcuts="?">
         Shortcuts
       </button>

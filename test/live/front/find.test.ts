@@ -65,6 +65,24 @@ test('finds a mailbox, an email and an event from any page, by Ctrl-K', async ()
   expect(desk.faults).toEqual([]);
 }, 60_000);
 
+test('leads back to the filters that a section had, and clears them where they are', async () => {
+  const address = () => desk.page.url().replace(live.api.base, '');
+  const section = async (href: string, leads: string) => {
+    await desk.page.click(`.nav a[href="${href}"]`);
+    await desk.page.waitForFunction((to) => location.href.endsWith(to), {}, leads);
+  };
+  await desk.open('/deliveries?status=failed');
+  await desk.sees('Deliveries');
+  await section('/audit', '/audit');
+  await section('/deliveries?status=failed', '/deliveries?status=failed');
+  await section('/deliveries', '/deliveries');
+  await section('/audit', '/audit');
+  await section('/deliveries', '/deliveries');
+  expect(address()).toBe('/deliveries');
+  expect(await desk.page.$$eval('.side-foot a', (links) => links.map((link) => link.textContent))).toContain('Metrics');
+  expect(desk.faults).toEqual([]);
+}, 60_000);
+
 test('shows an email as text, with its headers, and as its source', async () => {
   await desk.open(`/mailboxes/${owner.account.id}/emails/${emailOf({ event }).id}`);
   await desk.page.waitForSelector('iframe.reader');
