@@ -29,7 +29,6 @@ interface Sample {
   minute: number;
   emails: number;
   ready: string;
-  outOfSync: number;
   values: Record<string, number>;
 }
 
@@ -113,7 +112,7 @@ export const soak = {
     const killing = (async () => {
       for (const minute of KILLS.filter((each) => each < MINUTES)) {
         await sleep(Math.max(0, began + minute * 60_000 - Date.now()));
-        back.push(await killWorker(bench, client));
+        back.push(await killWorker(bench));
         console.log(`in sync ${(back.at(-1) as number).toFixed(0)} s after kill -9 of the worker`);
       }
     })();
@@ -166,28 +165,24 @@ function limitTo(cores: number, pid: number): () => Promise<void> {
   };
 }
 
-/** Kills the worker; returns after how many seconds all mailboxes are in sync again. */
-async function killWorker(bench: Bench, client: pg.Client): Promise<number> {
+/** Kills the worker; returns after how many seconds `/ready` says that all mailboxes are in sync again. */
+async function killWorker(bench: Bench): Promise<number> {
   const victim = processTree(bench.pid).find(({ name }) => name === 'worker');
   if (!victim) return Number.NaN;
   process.kill(victim.pid, 'SIGKILL');
   const at = Date.now();
-  await waitFor(async () => (await outOfSync(client)) > 0, { timeoutMs: 60_000, what: 'the kill to show' }).catch(
-    () => {},
-  );
-  await waitFor(async () => (await outOfSync(client)) === 0, {
-    timeoutMs: 1_800_000,
-    everyMs: 500,
-    what: 'all in sync',
-  });
+  const isInSync = async () => (await ready(bench)) === '200 in sync';
+  await waitFor(async () => !(await isInSync()), { timeoutMs: 60_000, what: 'the kill to show' });
+  await waitFor(isInSync, { timeoutMs: 1_800_000, everyMs: 500, what: 'all in sync' });
   return (Date.now() - at) / 1000;
 }
 
-async function outOfSync(client: pg.Client): Promise<number> {
-  const { rows } = await client.query<{ n: number }>(
-    'select count(*)::int as n from accounts where removed_at is null and not_in_sync_since is not null',
+/** The status of `/ready`, and what it says of the mailboxes. */
+function ready({ api }: Bench): Promise<string> {
+  return fetch(`${api.base}/ready`).then(
+    async (response) => `${response.status} ${((await response.json()) as { mailboxes?: string }).mailboxes ?? ''}`,
+    () => 'no answer',
   );
-  return rows[0]?.n ?? 0;
 }
 
 async function sample(bench: Bench, client: pg.Client, minute: number): Promise<Sample> {
@@ -200,11 +195,7 @@ async function sample(bench: Bench, client: pg.Client, minute: number): Promise<
     'select pg_database_size(current_database()) as size, (select count(*) from emails) as n',
   );
   values['database, MiB'] = Number(rows[0]?.size) / 1024 / 1024;
-  const ready = await fetch(`${bench.api.base}/ready`).then(
-    async (response) => `${response.status} ${((await response.json()) as { mailboxes?: string }).mailboxes ?? ''}`,
-    () => 'no answer',
-  );
-  return { minute, emails: Number(rows[0]?.n), ready, outOfSync: await outOfSync(client), values };
+  return { minute, emails: Number(rows[0]?.n), ready: await ready(bench), values };
 }
 
 function openFiles(pid: number): number {
@@ -215,9 +206,9 @@ function openFiles(pid: number): number {
   }
 }
 
-function lineOf({ minute, emails, ready, outOfSync: out, values }: Sample): string {
+function lineOf({ minute, emails, ready: said, values }: Sample): string {
   const shown = Object.entries(values).map(([name, value]) => `${name} ${value.toFixed(0)}`);
-  return `minute ${minute}: ${emails} emails, ${out} not in sync, ready: ${ready}; ${shown.join('; ')}`;
+  return `minute ${minute}: ${emails} emails, ready: ${said}; ${shown.join('; ')}`;
 }
 
 /** How each value grows in an hour after the warm-up (least squares), and the database by the email. */

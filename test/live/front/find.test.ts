@@ -69,7 +69,7 @@ test('leads back to the filters that a section had, and clears them where they a
   const address = () => desk.page.url().replace(live.api.base, '');
   const section = async (href: string, leads: string) => {
     await desk.page.click(`.nav a[href="${href}"]`);
-    await desk.page.waitForFunction((to) => location.href.endsWith(to), {}, leads);
+    await desk.page.waitForFunction(`location.href.endsWith(${JSON.stringify(leads)})`);
   };
   await desk.open('/deliveries?status=failed');
   await desk.sees('Deliveries');
