@@ -23,6 +23,11 @@ const SLOW_MS = 300;
 const MOST_SLOW = 800;
 /** Pause after a turn that left nothing: events of one change come a few ms apart and go into one run. Nothing notices 20 ms. */
 const GATHER_MS = 20;
+/** From so many deliveries a second on, a line gathers them for longer, into fewer runs: nobody waits for one of so many. */
+const BUSY_PER_SECOND = 8;
+const BUSY_GATHER_MS = 250;
+/** A line is busy when, for half a second, more deliveries came than that; it is no longer, as long after. */
+const BUSY_FROM = BUSY_PER_SECOND / 2;
 /** A poor line has at most one turn a second: its retries follow a schedule of seconds and more anyway. */
 const POOR_MS = 1_000;
 /** All poor lines together get one run in this time: less than a tenth of what two cores can do. */
@@ -46,6 +51,14 @@ interface Run {
   since: number;
 }
 
+interface LastTurn {
+  at: number;
+  isPoor: boolean;
+  leftNothing: boolean;
+  /** deliveries beyond BUSY_PER_SECOND, at most twice BUSY_FROM */
+  surplus: number;
+}
+
 const keyOf = ({ endpointId, line }: Line) => `${endpointId} ${line}`;
 
 /**
@@ -55,8 +68,8 @@ const keyOf = ({ endpointId, line }: Line) => `${endpointId} ${line}`;
 export class Turns {
   readonly #now: () => number;
   readonly #runs = new Map<string, Run>();
-  /** the last turn of each line, and whether it was a poor one or left nothing */
-  readonly #last = new Map<string, { at: number; isPoor: boolean; leftNothing: boolean }>();
+  /** the last turn of each line */
+  readonly #last = new Map<string, LastTurn>();
   /** the last long response of each endpoint */
   readonly #long = new Map<string, number>();
 
@@ -90,7 +103,7 @@ export class Turns {
       else if (own > 0 && (!isPoor || poorPlaces > 0)) {
         // a poor line has one run at a time, whatever waits
         const most = due.isProbe ? 1 : isPoor ? MAX_BATCH : MOST_PER_TURN;
-        turns.push({ ...due, isPoor, most, alone: isPoor ? 1 : own });
+        turns.push({ ...due, isPoor, most, alone: isPoor || this.#isBusy(due) ? 1 : own });
         places -= 1;
         if (isPoor) poorPlaces -= 1;
       } else waitFor(SLOW_MS);
@@ -100,8 +113,11 @@ export class Turns {
   }
 
   /** Notes what a turn has taken. */
-  took({ turn, hasMore }: ClaimedLine): void {
-    this.#last.set(keyOf(turn), { at: this.#now(), isPoor: turn.isPoor, leftNothing: !hasMore });
+  took({ turn, runs, hasMore }: ClaimedLine): void {
+    const at = this.#now();
+    const taken = runs.reduce((sum, { deliveries }) => sum + deliveries.length, 0);
+    const surplus = Math.min(this.#surplusOf(turn) + taken, 2 * BUSY_FROM);
+    this.#last.set(keyOf(turn), { at, isPoor: turn.isPoor, leftNothing: !hasMore, surplus });
   }
 
   /** A run is being started. */
@@ -138,9 +154,18 @@ export class Turns {
   #restOf(line: DueLine, isPoor: boolean): number {
     const last = this.#last.get(keyOf(line));
     if (!last || last.isPoor !== isPoor) return 0;
-    if (!isPoor) return last.leftNothing ? last.at + GATHER_MS : 0;
+    if (!isPoor) return last.leftNothing ? last.at + (this.#isBusy(line) ? BUSY_GATHER_MS : GATHER_MS) : 0;
     const poorLines = [...this.#last.values()].filter((each) => each.isPoor).length;
     return last.at + Math.max(POOR_MS, poorLines * POOR_GAP_MS);
+  }
+
+  #isBusy(line: Line): boolean {
+    return this.#surplusOf(line) > BUSY_FROM;
+  }
+
+  #surplusOf(line: Line): number {
+    const last = this.#last.get(keyOf(line));
+    return last ? Math.max(0, last.surplus - ((this.#now() - last.at) / 1_000) * BUSY_PER_SECOND) : 0;
   }
 
   #forget(now: number): void {

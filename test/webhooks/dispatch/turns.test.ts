@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { LINES } from '../../../src/db/outbox.ts';
+import type { ClaimedDelivery } from '../../../src/webhooks/dispatch/delivery-queries.ts';
 import type { DueLine } from '../../../src/webhooks/dispatch/due-lines.ts';
 import { type RunEnd, Turns } from '../../../src/webhooks/dispatch/turns.ts';
 
@@ -49,6 +50,34 @@ describe('a line', () => {
     expect(chosen(well('a'), ...others)).toContain('a');
     const many = Array.from({ length: 12 }, (_, n) => well(`other ${n}`));
     expect(chosen(...many)).toHaveLength(12);
+  });
+
+  it('gathers deliveries for longer, into one run, while more than eight of them come in a second', () => {
+    const take = (count: number) =>
+      turns.took({
+        turn: { ...well('a'), isPoor: false, most: 100, alone: 4 },
+        runs: [{ workflowId: 'w', deliveries: Array.from({ length: count }, () => ({}) as ClaimedDelivery) }],
+        hasMore: false,
+      });
+    const next = () => turns.choose([well('a')]);
+    const each = (ms: number, times: number, count: number) => {
+      for (let n = 0; n < times; n++) {
+        now += ms;
+        take(count);
+      }
+    };
+    each(200, 50, 1);
+    expect(next().againInMs).toBe(20);
+    each(50, 10, 1);
+    expect(next().againInMs).toBe(250);
+    each(250, 50, 3);
+    expect(next().againInMs).toBe(250);
+    now += 250;
+    expect(next().turns.map(({ alone }) => alone)).toEqual([1]);
+    now += 500;
+    expect(next().turns.map(({ alone }) => alone)).toEqual([4]);
+    take(1);
+    expect(next().againInMs).toBe(20);
   });
 
   it('of a replay, or of manual retries, has one run at a time, and takes none of the live one', () => {
