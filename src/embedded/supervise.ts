@@ -30,13 +30,6 @@ export interface Part {
   beforeStart?(): Promise<void>;
   /** called every 50–250 ms after a start until it is true; `message`: the last one of the child */
   isReady(message: unknown): Promise<boolean>;
-  /** a state from which only a restart helps */
-  stuck?: {
-    /** the output that makes it likely */
-    output: RegExp;
-    /** called a few times after such output; if it is true each time, the part is restarted */
-    check(): Promise<boolean>;
-  };
 }
 
 export interface Supervisor {
@@ -62,9 +55,6 @@ export interface SupervisorOptions {
 
 const FIRST_DELAY_MS = 200;
 const MAX_DELAY_MS = 4000;
-/** Checks of a part that may be stuck, with a pause between two. */
-const STUCK_CHECKS = 3;
-const STUCK_PAUSE_MS = 1000;
 /** A part that ran this long was healthy: the next restart is quick again. */
 const HEALTHY_MS = 30_000;
 /** A process with a channel that leaves this many checks in a row unanswered is frozen. */
@@ -83,7 +73,6 @@ interface Running {
   message: unknown;
   lastLines: string[];
   /** whether such a check is running */
-  checking: boolean;
 }
 
 /**
@@ -129,7 +118,6 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
         log.write(chunk);
         const text = chunk.toString();
         running.lastLines = lastOf([...running.lastLines, ...text.split('\n').filter(Boolean)]);
-        if (part.stuck?.output.test(text)) void endIfStuck(running, child, part.stuck);
       });
     }
     child.on('message', (message) => {
@@ -140,22 +128,6 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
     void sendSettings(part, child);
     update();
     return child;
-  }
-
-  async function endIfStuck(running: Running, child: ChildProcess, stuck: NonNullable<Part['stuck']>): Promise<void> {
-    if (running.checking) return;
-    running.checking = true;
-    try {
-      for (let checks = 0; checks < STUCK_CHECKS; checks++) {
-        if (stopping || hasEnded(child) || !(await stuck.check())) return;
-        await sleep(STUCK_PAUSE_MS);
-      }
-      if (stopping || hasEnded(child)) return;
-      printLine(`${running.part.name} is unresponsive; restarting it`);
-      await end(child, running.part);
-    } finally {
-      running.checking = false;
-    }
   }
 
   /** Counts checks, not time: after a pause of the whole machine the child has time to answer. */
@@ -229,7 +201,6 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
         child: undefined,
         message: undefined,
         lastLines: [],
-        checking: false,
       };
       parts.push(running);
       const child = await launch(running);

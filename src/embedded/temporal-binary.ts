@@ -3,23 +3,25 @@ import { createHash } from 'node:crypto';
 import { chmod, mkdir, mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { basename, delimiter, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { StartFailure } from './failure.ts';
 import type { Report } from './report.ts';
 
-/** The version that this was built and measured with. */
-export const TEMPORAL_CLI_VERSION = '1.5.1';
-const GO_PACKAGE = `github.com/temporalio/cli/cmd/temporal@v${TEMPORAL_CLI_VERSION}`;
-/** The first version with update-with-start on by default. */
-const OLDEST_SERVER = [1, 28];
+/** The version that this was built and measured with; it has server 1.32.0. */
+export const TEMPORAL_CLI_VERSION = '1.9.1';
+/** The Go program that replaces it, with the same server: the CLI's own module cannot be built without its repository. */
+const GO_PROGRAM = fileURLToPath(new URL('./temporal-server', import.meta.url));
+/** In earlier ones a cancelled call can stop SQLite's driver for good (https://gitlab.com/cznic/sqlite/-/issues/241). */
+const OLDEST_SERVER = [1, 31];
 
 const DOWNLOADS = 'https://temporal.download';
 /** SHA-256 of the archives of that version, as its release lists them (checksums.txt). */
 const ARCHIVE_SUMS: Readonly<Record<string, string>> = {
-  linux_amd64: 'ddc95e08b0b076efd4ea9733a3f488eb7d2be875f8834e616cd2a37358b4852d',
-  linux_arm64: 'bd1b0db9f18b051026de8bf6cc1505f2510f14bbb7a8b9a4a91fff46c77454f5',
-  darwin_amd64: 'bbb73e2a31135abe50a1f1cdb35030c42961df618e8ce9c60ae89f201540c5d9',
-  darwin_arm64: 'cca01b7ea35ad56e2a328d9ae596bf716bd22313ef63c7a761c88354457c2415',
+  linux_amd64: '09a0326a51db84d02735e53542b9ebd8c4758daf47482a9ab0abce15844e60d5',
+  linux_arm64: '6c57c352d52fc3df34412376fd9ba6f74b7e3ace8e426e6cba8600156d36a145',
+  darwin_amd64: '48cdd6c84c56e27ae8e4d9a47052b89289a9c552dee029b49dd312c6fb72873f',
+  darwin_arm64: '41e0425378fcb4fb5766340b97435e20fe47bbff2d7bf644ec2d51f7662b7c56',
 };
 const DOWNLOAD_DEADLINE_MS = 10 * 60_000;
 const HEADERS_DEADLINE_MS = 15_000;
@@ -39,7 +41,7 @@ export interface FindOptions {
 
 /**
  * The path of the `temporal` program: an installed one (PATH, DATA_DIR/bin, Go's bin folder, the cache), else the
- * official download, else a build by `go install`, both stored in the cache. Prints one line for each way that failed.
+ * official download, else a build of `temporal-server`, both stored in the cache. Prints one line for each way that failed.
  * The SDK's downloader (of @temporalio/testing) is not a replacement: it starts a server instead of returning a program
  * to supervise, and cannot build one where no download exists. @throws StartFailure with the next step when all fail
  */
@@ -62,13 +64,13 @@ export async function findTemporal(options: FindOptions): Promise<string> {
     report.line(`The Temporal server could not be downloaded (${short(error)}); building it with Go instead.`);
   }
   try {
-    return await report.during('Building the Temporal server, once, about 3 minutes', (busyWith) =>
+    return await report.during('Building the Temporal server, once, about 4 minutes', (busyWith) =>
       build(env, cache, busyWith),
     );
   } catch (error) {
     throw new StartFailure(
       `The Temporal server could not be built with Go (${short(error)}): install the Temporal CLI ` +
-        '(https://docs.temporal.io/cli), or Go 1.23 or later, or set TEMPORAL_ADDRESS to a server of your own.',
+        '(https://docs.temporal.io/cli), or Go 1.21 or later, or set TEMPORAL_ADDRESS to a server of your own.',
     );
   }
 }
@@ -98,7 +100,7 @@ async function problemOf(path: string): Promise<string | undefined> {
   const found = await stat(path).catch(() => undefined);
   if (found === undefined || !found.isFile()) return 'absent';
   try {
-    // `temporal version 1.5.1 (Server 1.29.1, UI 2.42.1)`
+    // `temporal version 1.9.1 (Server 1.32.0, UI 2.54.1)`
     const { stdout } = await run(path, ['--version'], { timeout: 20_000 });
     const server = /Server (\d+)\.(\d+)/.exec(stdout);
     if (server === null) return 'it does not print a server version';
@@ -171,8 +173,9 @@ async function build(env: FindOptions['env'], cache: string, busyWith: (detail: 
   if (go === undefined) throw new Error('Go is not installed');
   const work = await mkdtemp(join(cache, 'build-'));
   try {
-    await goInstall(go, { ...env, GOBIN: work, CGO_ENABLED: '0', GOFLAGS: '-trimpath' }, busyWith);
-    return await store(join(work, 'temporal'), cache);
+    const program = join(work, 'temporal');
+    await goBuild(go, program, { ...env, CGO_ENABLED: '0', GOWORK: 'off', GOFLAGS: '-mod=readonly' }, busyWith);
+    return await store(program, cache);
   } finally {
     await rm(work, { recursive: true, force: true });
   }
@@ -189,9 +192,15 @@ async function firstThatRuns(paths: string[]): Promise<string | undefined> {
   return undefined;
 }
 
-function goInstall(go: string, env: NodeJS.ProcessEnv, busyWith: (detail: string) => void): Promise<void> {
+function goBuild(
+  go: string,
+  program: string,
+  env: NodeJS.ProcessEnv,
+  busyWith: (detail: string) => void,
+): Promise<void> {
   return new Promise((resolve, reject) => {
-    const child = spawn(go, ['install', '-v', GO_PACKAGE], { env, cwd: '/', stdio: ['ignore', 'ignore', 'pipe'] });
+    const args = ['build', '-v', '-trimpath', '-ldflags=-s -w', '-o', program, '.'];
+    const child = spawn(go, args, { env, cwd: GO_PROGRAM, stdio: ['ignore', 'ignore', 'pipe'] });
     let last = '';
     let packages = 0;
     child.stderr.on('data', (chunk: Buffer) => {

@@ -1,6 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { join, resolve } from 'node:path';
-import { canRead } from '../temporal/can-read.ts';
 import { hasSearchAttributes } from '../temporal/search-attributes.ts';
 import { SEARCH_ATTRIBUTES, searchAttributeType } from '../workflows/names.ts';
 import type { Part } from './supervise.ts';
@@ -39,17 +38,11 @@ const DYNAMIC_CONFIG = [
 ];
 
 /*
- * The server's HTTP API, on a random port, cannot be turned off, and would accept a POST of any web page. It serves only
+ * The HTTP API of the CLI's server, on a random port, cannot be turned off, and would accept a POST of any web page. It serves only
  * the Hosts of this list, and no request can name a Host with blanks. Its Nexus routes do not check the Host.
  */
 const NO_HTTP_API = ['frontend.httpAllowedHosts=["no host at all"]', 'system.enableNexus=false'];
 const PRAGMAS = ['journal_mode=wal', 'synchronous=1'];
-
-/**
- * When a call is cancelled while it reads, or its caller is killed, SQLite's driver interrupts the only connection,
- * possibly forever: every statement fails (https://gitlab.com/cznic/sqlite/-/issues/241, in servers before 1.31).
- */
-const INTERRUPTED = /interrupted \(9\)/;
 
 /**
  * An empty namespace that distinguishes this server from another one that was faster to take the port. It is the same at every
@@ -96,7 +89,6 @@ export function embedTemporal(options: TemporalOptions): { address: string; part
       stopMs: 3500,
       readyMs: 60_000,
       isReady: readiness(address, ['default', mark]),
-      stuck: { output: INTERRUPTED, check: async () => !(await canRead(address)) },
     },
   };
 }

@@ -92,32 +92,6 @@ describe('the supervisor', () => {
     expect(isRunning(well!)).toBe(true);
   }, 40_000);
 
-  it('restarts a part that is unresponsive, and no other', async () => {
-    // unresponsive forever, for a moment, and never
-    const checks: string[] = [];
-    const stuck = (name: string, states: boolean[]) => ({
-      ...part(dir, name, `${STAYS}; setInterval(() => console.error('trouble (9)'), 100)`),
-      stuck: {
-        output: /trouble \(9\)/,
-        check: async () => {
-          checks.push(name);
-          return states.shift() ?? false;
-        },
-      },
-    });
-    await supervisor.start(stuck('one', [true, true, true]));
-    await supervisor.start(stuck('two', [true, true, false]));
-    await supervisor.start({ ...part(dir, 'three', STAYS), stuck: stuck('three', [true, true, true]).stuck });
-    await waitFor(() => lines.includes('one runs again'), { timeoutMs: 10_000 });
-    await waitFor(() => checks.filter((name) => name === 'two').length > 3);
-    expect(lines).toEqual([
-      'one is unresponsive; restarting it',
-      expect.stringMatching(/^one exited \(SIGTERM\); restarting it/),
-      'one runs again',
-    ]);
-    expect(checks).not.toContain('three');
-  });
-
   it('reports in one line why a part did not start', async () => {
     const failing = part(dir, 'bad', 'console.error("FATAL: the cat is away"); process.exit(3)');
     await expect(supervisor.start(failing)).rejects.toThrow(/^bad exited: FATAL: the cat is away \(log: .*bad\.log\)$/);

@@ -65,7 +65,7 @@ describe('the temporal program', () => {
 
   /** What the makers publish: an index that names the archive, and the archive, with the sum that is known of it. */
   function publish(): void {
-    const path = fakeProgram(join(dir, 'made'), '1.29.1');
+    const path = fakeProgram(join(dir, 'made'), '1.32.0');
     execFileSync('tar', ['-czf', join(dir, 'a.tar.gz'), '-C', join(dir, 'made'), 'temporal']);
     const archive = readFileSync(join(dir, 'a.tar.gz'));
     sums = { [platform]: createHash('sha256').update(archive).digest('hex') };
@@ -77,20 +77,20 @@ describe('the temporal program', () => {
   }
 
   it('is taken from PATH, else from the data folder, else from where Go installs', async () => {
-    const inGo = fakeProgram(join(dir, 'go', 'bin'), '1.29.1');
+    const inGo = fakeProgram(join(dir, 'go', 'bin'), '1.32.0');
     expect(await find()).toBe(inGo);
-    const inData = fakeProgram(join(dir, 'data', 'bin'), '1.29.1');
+    const inData = fakeProgram(join(dir, 'data', 'bin'), '1.32.0');
     expect(await find()).toBe(inData);
-    const onPath = fakeProgram(join(dir, 'path'), '1.30.0');
+    const onPath = fakeProgram(join(dir, 'path'), '1.33.0');
     expect(await find()).toBe(onPath);
     expect(lines).toEqual([]);
   });
 
   it('is not used when its server is too old, with a line that says so', async () => {
-    const old = fakeProgram(join(dir, 'path'), '1.22.0');
-    const recent = fakeProgram(join(dir, 'data', 'bin'), '1.28.0');
+    const old = fakeProgram(join(dir, 'path'), '1.30.2');
+    const recent = fakeProgram(join(dir, 'data', 'bin'), '1.31.0');
     expect(await find()).toBe(recent);
-    expect(lines).toEqual([`${old} is not used: its server 1.22 is older than 1.28`]);
+    expect(lines).toEqual([`${old} is not used: its server 1.30 is older than 1.31`]);
   });
 
   it('is downloaded once and cached', async () => {

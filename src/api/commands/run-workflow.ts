@@ -84,11 +84,6 @@ const TEMPORAL_MS = 1_500;
 const RESULT_MS = 500;
 /** The client's own deadline passes this much late while it waits before repeating a request, ms. */
 const GRACE_MS = 200;
-/**
- * How long after the wait a call to Temporal may take to end before it is cancelled, ms. A cancellation during a read of
- * Temporal may also interrupt every later statement of SQLite's driver (src/embedded/temporal.ts).
- */
-const LEFT_MS = 2_000;
 
 /**
  * Starts a workflow, or attaches to the one with that id, and waits. A failed one is started again: its steps are safe to
@@ -108,12 +103,12 @@ async function run<T>(deps: RunDeps, call: WorkflowCall<T>): Promise<T> {
   const began = performance.now();
   const { client, finished } = deps;
   const { until = resultOrStored } = call;
-  const [over, calls] = [new AbortController(), new AbortController()];
+  const over = new AbortController();
   // before the start: the work may be stored before Temporal has confirmed it
   const stored = finished?.waitFor(call.workflowId, over.signal) ?? new Promise<void>(() => {});
   try {
     const wait = async (handle: WorkflowHandle): Promise<T> => {
-      const wanted = client.withAbortSignal(calls.signal, () => until({ handle, stored, over: over.signal }));
+      const wanted = client.withAbortSignal(over.signal, () => until({ handle, stored, over: over.signal }));
       try {
         return await Promise.race([wanted, watch(deps, { ...call, began, handle }, over.signal)]);
       } catch (error) {
@@ -124,7 +119,6 @@ async function run<T>(deps: RunDeps, call: WorkflowCall<T>): Promise<T> {
     return await wait(await start(client, call));
   } finally {
     over.abort();
-    setTimeout(() => calls.abort(), LEFT_MS).unref();
   }
 }
 

@@ -23,7 +23,7 @@ const SLOW_MS = 300;
 const MOST_SLOW = 800;
 /** Pause after a turn that left nothing: events of one change come a few ms apart and go into one run. Nothing notices 20 ms. */
 const GATHER_MS = 20;
-/** From so many deliveries a second on, a line gathers them for longer, into fewer runs: nobody waits for one of so many. */
+/** From so many deliveries a second on, a line gathers them for longer, into fewer runs. */
 const BUSY_PER_SECOND = 8;
 const BUSY_GATHER_MS = 250;
 /** A line is busy when, for half a second, more deliveries came than that; it is no longer, as long after. */
@@ -103,7 +103,7 @@ export class Turns {
       else if (own > 0 && (!isPoor || poorPlaces > 0)) {
         // a poor line has one run at a time, whatever waits
         const most = due.isProbe ? 1 : isPoor ? MAX_BATCH : MOST_PER_TURN;
-        turns.push({ ...due, isPoor, most, alone: isPoor || this.#isBusy(due) ? 1 : own });
+        turns.push({ ...due, isPoor, most, alone: this.#isOneRun(due, isPoor) ? 1 : own });
         places -= 1;
         if (isPoor) poorPlaces -= 1;
       } else waitFor(SLOW_MS);
@@ -154,13 +154,14 @@ export class Turns {
   #restOf(line: DueLine, isPoor: boolean): number {
     const last = this.#last.get(keyOf(line));
     if (!last || last.isPoor !== isPoor) return 0;
-    if (!isPoor) return last.leftNothing ? last.at + (this.#isBusy(line) ? BUSY_GATHER_MS : GATHER_MS) : 0;
+    if (!isPoor) return last.leftNothing ? last.at + (this.#isOneRun(line, isPoor) ? BUSY_GATHER_MS : GATHER_MS) : 0;
     const poorLines = [...this.#last.values()].filter((each) => each.isPoor).length;
     return last.at + Math.max(POOR_MS, poorLines * POOR_GAP_MS);
   }
 
-  #isBusy(line: Line): boolean {
-    return this.#surplusOf(line) > BUSY_FROM;
+  /** Whether a turn of the line makes one run, if it can. */
+  #isOneRun(line: Line, isPoor: boolean): boolean {
+    return isPoor || this.#surplusOf(line) > BUSY_FROM;
   }
 
   #surplusOf(line: Line): number {

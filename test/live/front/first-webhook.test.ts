@@ -55,5 +55,8 @@ test('connects a mailbox, sends it a mail, and prints its signed events', async 
   const events = stdout.match(/^\{"object":"Event".*$/gm)?.map((line) => JSON.parse(line) as EventEnvelope) ?? [];
   const emails = events.map(({ data }) => (data as { email: { subject: string; origin: string } }).email);
   // the copy in Sent and the email in the inbox are filed at the same time
-  expect(emails.map(({ origin, subject }) => `${origin}: ${subject}`).toSorted()).toEqual(['api: Hello', 'external: Hello']);
+  expect(emails.map(({ origin, subject }) => `${origin}: ${subject}`).toSorted()).toEqual([
+    'api: Hello',
+    'external: Hello',
+  ]);
 }, 90_000);
