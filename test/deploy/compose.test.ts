@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { readdirSync, readFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { Ajv } from 'ajv';
 import { parse } from 'yaml';
@@ -26,7 +26,7 @@ interface Service {
   environment?: Record<string, string | null>;
   command?: string[];
   ports?: string[];
-  configs?: { source: string }[];
+  configs?: { source: string; target: string }[];
   volumes?: string[];
   depends_on?: Record<string, unknown>;
   cap_drop?: string[];
@@ -88,6 +88,11 @@ describe('docker-compose.yml', () => {
     expect(new Set(volumes.filter((name) => !name?.startsWith('.')))).toEqual(new Set(Object.keys(compose.volumes)));
   });
 
+  it('gives configs no owner or mode, which Compose warns about at each start', () => {
+    const configs = services.flatMap(([, service]) => service.configs ?? []);
+    expect(configs.map(Object.keys)).toEqual(configs.map(() => ['source', 'target']));
+  });
+
   it('passes every setting of the API and the worker, but for those that have no sense in it', () => {
     const without = {
       // Temporal is the one of this file, which is reached within its network
@@ -147,5 +152,16 @@ describe('docker-compose.yml', () => {
     expect([...dockerfile.matchAll(/^FROM (\S+)/gm)].map(([, image]) => image)).toEqual(
       Array.from({ length: 2 }, () => 'node:24-bookworm-slim'),
     );
+  });
+});
+
+describe('the Dockerfile', () => {
+  it('removes packages that exist, since `rm -rf` would not say so', () => {
+    const dockerfile = readFileSync(join(ROOT, 'Dockerfile'), 'utf8');
+    const removed = [...dockerfile.matchAll(/ (node_modules\/\S+)/g)].map(([, path = '']) => path);
+    expect(removed.length).toBeGreaterThan(3);
+    const isThere = (path: string) =>
+      readdirSync(join(ROOT, dirname(path))).some((name) => name.startsWith(basename(path).replace(/\*$/, '')));
+    expect(removed.filter((path) => !isThere(path))).toEqual([]);
   });
 });
