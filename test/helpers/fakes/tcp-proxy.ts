@@ -17,8 +17,8 @@ export interface TcpProxy {
   close(): Promise<void>;
 }
 
-/** Forwards a free loopback port to `target` on loopback. */
-export async function startTcpProxy(target: number): Promise<TcpProxy> {
+/** Forwards a free port, on loopback unless another address of this machine is given, to `target` on loopback. */
+export async function startTcpProxy(target: number, host = '127.0.0.1'): Promise<TcpProxy> {
   const pairs = new Set<Socket[]>();
   let [refusing, silent] = [false, false];
   const server = createServer((inside) => {
@@ -41,7 +41,7 @@ export async function startTcpProxy(target: number): Promise<TcpProxy> {
     };
     for (const socket of pair) socket.setNoDelay(true).on('error', end).on('close', end);
   });
-  const port = await listenOnFreePort(server);
+  const port = await listenOnFreePort(server, host);
   const freeze = () => {
     for (const pair of pairs) pair.forEach((socket) => socket.pause());
   };

@@ -80,3 +80,6 @@ export const OTHER_LIVE: readonly string[] = [
   'webhooks/dispatch/simulation',
   'workflows/deliver-crash',
 ].map((name) => `test/${name}.test.ts`);
+
+/** The folder of the tests that `npm run test:engine` alone runs, on a container engine. */
+export const ON_ENGINE = 'test/deploy/engine';

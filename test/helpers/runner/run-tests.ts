@@ -10,7 +10,7 @@ import { createReport, type Report } from '../../../src/embedded/report.ts';
 import { handleOf, isRunning, type ProcessHandle } from '../../../src/runtime/process-handle.ts';
 import { createSupervisor } from '../../../src/embedded/supervise.ts';
 import { isLong } from './long.ts';
-import { OTHER_LIVE } from './other-live.ts';
+import { ON_ENGINE, OTHER_LIVE } from './other-live.ts';
 import { readResults, type Results, slowestFiles } from './test-results.ts';
 import { startTestServers, type TestServers } from '../servers/test-servers.ts';
 
@@ -63,13 +63,17 @@ export async function runTests(given: string[]): Promise<number> {
   }
 }
 
-/** Without paths: the files of `npm test`; with `--other-live`: the files that it omits. The long form omits none. */
+/**
+ * Without paths: the files of `npm test`; with `--other-live`: the files that it omits. The long form omits none. Those on a
+ * container engine run only when their folder is named.
+ */
 function chooseFiles(given: string[]): string[] {
   const args = given.filter((arg) => arg !== '--other-live');
+  if (args.some((arg) => arg.includes(ON_ENGINE))) return args;
   const hasPaths = args.some((arg) => !arg.startsWith('-'));
-  if (hasPaths) return args;
-  if (given.includes('--other-live')) return [...args, ...OTHER_LIVE];
-  return isLong() ? args : [...args, '--testPathIgnorePatterns', ...OTHER_LIVE.map(escapeRegExp)];
+  if (!hasPaths && given.includes('--other-live')) return [...args, ...OTHER_LIVE];
+  const omitted = [ON_ENGINE, ...(hasPaths || isLong() ? [] : OTHER_LIVE)];
+  return [...args, '--testPathIgnorePatterns', ...omitted.map(escapeRegExp)];
 }
 
 function startJest(
@@ -119,7 +123,7 @@ function conclude({ passed, failed, skipped, failures }: Results, leftOut: reado
   if (leftOut.length > 0) process.stderr.write(`${leftOut.length} test files were left out; see above.\n`);
   for (const failure of failures) process.stdout.write(`FAILED ${failure}\n`);
   process.stdout.write(`${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}\n`);
-  return failed > 0 || passed === 0 ? 1 : 0;
+  return failed > 0 || passed + skipped === 0 ? 1 : 0;
 }
 
 function listTests(args: string[]): string[] {
