@@ -20,6 +20,7 @@ const compose = parse(text, { merge: true }) as {
 interface Service {
   image: string;
   build?: string;
+  scale?: string;
   healthcheck?: { test?: string[]; disable?: boolean };
   mem_limit?: string;
   logging?: { driver: string; options: Record<string, string> };
@@ -102,8 +103,9 @@ describe('docker-compose.yml', () => {
       TEMPORAL_TLS_SERVER_CA_CERT_PATH: '',
       TEMPORAL_TLS_CLIENT_CERT_PATH: '',
       TEMPORAL_TLS_CLIENT_KEY_PATH: '',
-      // of `npm start`; here `docker compose up --scale worker=2`, and TEMPORAL_UI_LISTEN
+      // how many containers of the worker there are
       WORKERS: '',
+      // of `npm start`; here TEMPORAL_UI_LISTEN
       TEMPORAL_UI_PORT: '',
       // 3000 within the container; LISTEN says where it is published
       PORT: '',
@@ -112,6 +114,10 @@ describe('docker-compose.yml', () => {
     const passed = ['server', 'worker'].flatMap((name) => Object.keys(compose.services[name]?.environment ?? {}));
     expect(settings.filter((name) => !passed.includes(name) && !(name in without))).toEqual([]);
     expect(Object.keys(without).filter((name) => !settings.includes(name))).toEqual([]);
+  });
+
+  it('starts as many workers as .env says, at each `docker compose up`', () => {
+    expect(compose.services['worker']?.scale).toBe('${WORKERS:-1}');
   });
 
   it.each(['STORAGE_ENCRYPTION', 'S3_ENDPOINT', 'AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY', 'AWS_REGION'])(

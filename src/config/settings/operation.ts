@@ -9,7 +9,7 @@ const LEVELS = Object.fromEntries(LOG_LEVELS.map((level) => [level, level])) as 
 /** Workers, and what operators see. */
 export const OPERATION = {
   WORKERS: integer(
-    '`npm start`: worker processes. They share the mailboxes; more than one where a worker uses a whole core.',
+    '`npm start` and Docker Compose: worker processes. They share the mailboxes; more than one where a worker uses a whole core.',
     'processes',
     1,
     [1, MAX_PROCESSES],
