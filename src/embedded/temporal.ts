@@ -32,8 +32,8 @@ const DYNAMIC_CONFIG = [
   // a run is deleted once its queues have stored that its last tasks are done: every 30 s by default, with ever longer waits
   'history.transferProcessorUpdateAckInterval="5s"',
   'history.visibilityProcessorUpdateAckInterval="5s"',
-  // one a second: a run that ends sooner is recorded once, at its end, instead of at its start too
-  'history.visibilityProcessorMaxPollRPS=1',
+  // two a second: a run that ends sooner enters the list of runs once, at its end, instead of at its start too
+  'history.visibilityProcessorMaxPollRPS=2',
   'history.visibilityTaskBatchSize=1000',
 ];
 

@@ -3,6 +3,7 @@ import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { waitFor } from '../../helpers/assert/wait.ts';
 import { projectRoot } from '../../../src/runtime/project-root.ts';
 import { intentFor } from '../../helpers/product/api.ts';
 import { freePort } from '../../helpers/servers/free-port.ts';
@@ -80,7 +81,11 @@ test('the delivery log and the Temporal UI show its history', async () => {
   expect(printed).toMatch(/"object":"WebhookConversations".*"status":"delivered"/);
   const account = /acc_[0-9a-z]{26}/.exec(printed)?.[0];
   const query = new URLSearchParams({ query: `MailAccount="${account}"` });
-  const answer = await fetch(`http://127.0.0.1:${uiPort}/api/v1/namespaces/default/workflows?${query.toString()}`);
-  const { executions } = (await answer.json()) as { executions: { type: { name: string } }[] };
-  expect(executions.map(({ type }) => type.name)).toEqual(expect.arrayContaining(['account']));
+  const url = `http://127.0.0.1:${uiPort}/api/v1/namespaces/default/workflows?${query.toString()}`;
+  const types = async () => {
+    const { executions = [] } = (await (await fetch(url)).json()) as { executions?: { type: { name: string } }[] };
+    return executions.map(({ type }) => type.name);
+  };
+  // its list follows a moment later
+  await waitFor(async () => (await types()).includes('account'), { what: 'the run of the account' });
 });
