@@ -1,8 +1,11 @@
 import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { withDeadline } from '../../../src/async.ts';
 import type { Account } from '../../../src/contract/account.ts';
 import type { Email } from '../../../src/contract/email.ts';
+import { projectRoot } from '../../../src/runtime/project-root.ts';
 import { waitFor } from '../../helpers/assert/wait.ts';
 import { type Receiver, startReceiver } from '../../helpers/fakes/receiver.ts';
 import { startTcpProxy, type TcpProxy } from '../../helpers/fakes/tcp-proxy.ts';
@@ -257,4 +260,23 @@ if (missing !== undefined) process.stderr.write(`Left out: tests on a container 
     expect(rules.length).toBeGreaterThan(10);
     expect(rules.filter(({ health }) => health !== 'ok')).toEqual([]);
   }, 90_000);
+
+  it('is restored from its backup by the lines of the documents', async () => {
+    const page = readFileSync(join(projectRoot(), 'docs', 'operating.md'), 'utf8');
+    const [, section = ''] = page.split('### With Docker Compose\n');
+    const [backup = [], restore = []] = [...section.matchAll(/^```\n(.*?)^```$/gms)].map(([, lines = '']) =>
+      lines.trim().split('\n'),
+    );
+    expect([backup.length, restore.length]).toEqual([1, 6]);
+    for (const line of [...backup, ...restore]) await deployment.shell(line);
+    await Promise.all(
+      mailboxes.map(({ account }) =>
+        receiver.waitFor(({ event }) => event.type === 'account.restored' && event.account_id === account.id, {
+          timeoutMs: 120_000,
+        }),
+      ),
+    );
+    await Promise.all(mailboxes.map(expectAllListed));
+    expect((await deployment.containers()).filter(({ service }) => service === 'worker')).toHaveLength(2);
+  }, 400_000);
 });

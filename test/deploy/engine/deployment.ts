@@ -26,6 +26,8 @@ export interface Deployment {
    * Returns when the policy has started it again.
    */
   crash(service: string): Promise<void>;
+  /** Runs a line of a shell, such as `docker compose ps`; returns what it prints. */
+  shell(line: string): Promise<string>;
   /** The first column of what a statement selects from the product's database. */
   column(statement: string): Promise<string[]>;
   /** the keys in the bucket */
@@ -49,6 +51,7 @@ export interface Container {
 /** always the same one: a run removes what one that was killed has left */
 const PROJECT = 'email-mailbox-api-test';
 const BUCKET = 'mails';
+const MAX_OUTPUT = 64 * 1024 * 1024;
 const secret = (bytes = 24): string => randomBytes(bytes).toString('hex');
 
 /** Why the tests of this folder cannot run here, in one line; undefined: they can. */
@@ -67,20 +70,27 @@ export async function startDeployment(): Promise<Deployment> {
   const settings = await makeSettings();
   const envFile = join(dir, '.env');
   await writeFile(envFile, settings.lines.join('\n'));
-  const files = ['docker-compose.yml', join('test', 'deploy', 'engine', 's3.yml')].flatMap((file) => ['--file', file]);
-  const compose = (...args: string[]) =>
-    docker('compose', '--project-name', PROJECT, '--env-file', envFile, ...files, '--profile', 'monitoring', ...args);
-  const remove = () => compose('down', '--volumes', '--timeout', '10');
+  const files = [join(projectRoot(), 'docker-compose.yml'), join(import.meta.dirname, 's3.yml')];
+  const env = {
+    ...passed(),
+    COMPOSE_PROJECT_NAME: PROJECT,
+    COMPOSE_FILE: files.join(':'),
+    COMPOSE_ENV_FILES: envFile,
+    COMPOSE_PROFILES: 'monitoring',
+  };
+  const shell = async (line: string) =>
+    (await run('sh', ['-ec', line], { cwd: dir, env, maxBuffer: MAX_OUTPUT })).stdout;
+  const remove = () => shell('docker compose down --volumes --timeout 10');
   const close = async () => {
     await remove();
     await rm(dir, { recursive: true });
   };
-  const containers = async () => inspect(await compose('ps', '--all', '--quiet'));
+  const containers = async () => inspect(await shell('docker compose ps --all --quiet'));
   const s3 = new S3Client({ ...settings.s3, forcePathStyle: true });
   const began = Date.now();
   try {
     await remove();
-    await compose('up', '--detach', '--build', '--scale', 'worker=2');
+    await shell('docker compose up -d --build');
     await s3.send(new CreateBucketCommand({ Bucket: BUCKET }));
     const api = new Api(`http://${settings.listen.api}`, settings.key);
     await waitFor(() => isReady(api), { timeoutMs: 120_000, everyMs: 500, what: 'the API to be ready' });
@@ -93,14 +103,15 @@ export async function startDeployment(): Promise<Deployment> {
       login: { url: `http://${settings.listen.login}`, user: 'operator', password: settings.password },
       gateway: await gatewayOf(`${PROJECT}_metrics`),
       crash: (service) => crash(containers, service),
+      shell,
       column: async (statement) =>
-        (await compose('exec', '-T', 'postgres', 'psql', '-U', 'mailbox', '-d', 'mailbox', '-Atc', statement))
+        (await shell(`docker compose exec -T postgres psql -U mailbox -d mailbox -Atc "${statement}"`))
           .split('\n')
           .slice(0, -1),
       stored: () => keysIn(s3),
     };
   } catch (error) {
-    const printed = await compose('logs', '--no-color', '--tail', '20').catch(String);
+    const printed = await shell('docker compose logs --no-color --tail 20').catch(String);
     await close().catch(() => {});
     throw new Error(`${String(error)}\n${printed.slice(-8000)}`, { cause: error });
   }
@@ -118,7 +129,8 @@ async function makeSettings() {
   const lines = [
     `ENCRYPTION_KEY=${randomBytes(32).toString('base64')}`,
     ...['POSTGRES_PASSWORD', 'TEMPORAL_POSTGRES_PASSWORD', 'TEMPORAL_CODEC_TOKEN'].map((name) => `${name}=${secret()}`),
-    `OPERATOR_USER=operator`,
+    'WORKERS=2',
+    'OPERATOR_USER=operator',
     `OPERATOR_PASSWORD_HASH='${hash.trim()}'`,
     `BOOTSTRAP_API_KEY=${key}`,
     ...[`LISTEN=${api}`, `TEMPORAL_UI_LISTEN=${login}`, `PROMETHEUS_LISTEN=${prometheus}`, `S3_LISTEN=${s3}`],
@@ -140,11 +152,13 @@ async function makeSettings() {
   };
 }
 
-/** What the command prints. Variables of this process do not reach the file: they would win over `.env`. */
+/** Other variables of this process would win over `.env`. */
+function passed(): Record<string, string | undefined> {
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => /^(PATH|HOME|DOCKER_\w+)$/.test(name)));
+}
+
 async function docker(...args: string[]): Promise<string> {
-  const passed = Object.entries(process.env).filter(([name]) => /^(PATH|HOME|DOCKER_\w+|BUILDX_\w+)$/.test(name));
-  const options = { cwd: projectRoot(), env: Object.fromEntries(passed), maxBuffer: 64 * 1024 * 1024 };
-  return (await run('docker', args, options)).stdout;
+  return (await run('docker', args, { maxBuffer: MAX_OUTPUT })).stdout;
 }
 
 /** The size of an image in bytes, with its base. */
