@@ -147,7 +147,7 @@ describe('the run of an account', () => {
     expect(await handle.query('__temporal_workflow_metadata')).toMatchObject({
       currentDetails: `**running** since ${since}`,
     });
-    expect(await foundBy(accountId)).toEqual([workflowId]);
+    await waitFor(async () => (await foundBy(accountId)).join() === workflowId, WAIT);
     await handle.terminate();
   });
 
