@@ -97,7 +97,8 @@ function judge(value: number, bound: { most?: number; least?: number } | undefin
   return '';
 }
 
-function format(value: number): string {
+/** A number as tables show it. */
+export function format(value: number): string {
   if (!Number.isFinite(value)) return '-';
   return Math.abs(value) >= 100 || Number.isInteger(value) ? value.toFixed(0) : value.toFixed(value < 10 ? 2 : 1);
 }

@@ -6,10 +6,16 @@ import { addUser } from '../test/helpers/product/mail-user.ts';
 import { type Bounds, type Figures, percentile } from './figures.ts';
 import { idleClient } from './ground/idle-client.ts';
 import { benchMail, benchMessageId } from './ground/mails.ts';
-import { type Bench, type BenchMailbox, watchedMailboxes } from './ground/setup.ts';
+import {
+  type Bench,
+  type BenchMailbox,
+  type ConnectedMailbox,
+  type Reporter,
+  watchedMailboxes,
+} from './ground/setup.ts';
 
 interface Stream {
-  boxes: BenchMailbox[];
+  boxes: ConnectedMailbox[];
   folder: string;
   mails: number;
   perSecond: number;
@@ -23,7 +29,7 @@ interface Stream {
  * when another client saw it, in milliseconds.
  */
 export async function waitsOf(
-  bench: Bench,
+  bench: Reporter,
   { boxes, folder, mails, perSecond, timeoutMs = 60_000, seen }: Stream,
 ): Promise<{ reported: number[]; seen: number[] | undefined }> {
   const series = `lat${randomBytes(4).toString('hex')}`;
@@ -31,7 +37,7 @@ export async function waitsOf(
   const began = Date.now();
   for (let number = 0; number < mails; number++) {
     await sleep(Math.max(0, began + (number * 1000) / perSecond - Date.now()));
-    const box = boxes[number % boxes.length] as BenchMailbox;
+    const box = boxes[number % boxes.length] as ConnectedMailbox;
     const mail = benchMail(series, number, { to: box.user.user });
     sent.push(Date.now());
     await box.imap.append(folder, [mail]);

@@ -4,28 +4,36 @@ import type pg from 'pg';
 import type { Account } from '../src/contract/account.ts';
 import { waitFor } from '../test/helpers/assert/wait.ts';
 import { startBareServer } from './ground/bare-server.ts';
-import { ratesOf, type Request } from './ground/callers.ts';
+import { ratesOf, type Request, timesOf } from './ground/callers.ts';
 import { type Bounds, type Figures, percentile } from './figures.ts';
 import { benchMail, ownWord } from './ground/mails.ts';
-import { type Bench, databaseClient } from './ground/setup.ts';
+import { type Bench, databaseClient, type MailboxOptions } from './ground/setup.ts';
 
-interface Filled {
+export interface Filled {
   account: Account;
   series: string;
   count: number;
 }
 
+/** Fills INBOX with the mails of a series, one a second until an hour ago. */
+export const filling =
+  (series: string, count: number): NonNullable<MailboxOptions['fill']> =>
+  async (imap, { user }) => {
+    const recent = (index: number) => new Date(Date.now() - 3_600_000 - index * 1_000);
+    const mails = function* () {
+      for (let index = 0; index < count; index++) yield benchMail(series, index, { to: user, date: recent(index) });
+    };
+    await imap.fill('INBOX', mails());
+  };
+
 /** A mailbox whose `count` mails have been imported. */
-async function filled(bench: Bench, count: number): Promise<Filled> {
-  const series = `read${randomBytes(4).toString('hex')}`;
-  const recent = (index: number) => new Date(Date.now() - 3_600_000 - index * 1_000);
+export async function filled(
+  bench: Bench,
+  count: number,
+  series = `read${randomBytes(4).toString('hex')}`,
+): Promise<Filled> {
   const { account } = await bench.mailbox({
-    fill: async (imap, { user }) => {
-      const mails = function* () {
-        for (let index = 0; index < count; index++) yield benchMail(series, index, { to: user, date: recent(index) });
-      };
-      await imap.fill('INBOX', mails());
-    },
+    fill: filling(series, count),
     connect: { config: { initial_sync_enable: true } },
   });
   await waitFor(
@@ -35,25 +43,12 @@ async function filled(bench: Bench, count: number): Promise<Filled> {
   return { account, series, count };
 }
 
-/** One caller, requests in sequence; the first ones warm up and do not count. */
-async function time(
-  bench: Bench,
+const time = (
+  { api }: Bench,
   requests: number,
   path: (index: number) => string,
-  expected: (body: Body) => boolean,
-) {
-  const times: number[] = [];
-  for (let index = -20; index < requests; index++) {
-    const began = performance.now();
-    const response = await bench.api.request('GET', path(index));
-    const text = await response.text();
-    if (index >= 0) times.push(performance.now() - began);
-    const body = JSON.parse(text) as Body;
-    if (!response.ok || !expected(body))
-      throw new Error(`${path(index)}: ${response.status}, ${body.data?.length} rows`);
-  }
-  return times;
-}
+  isExpected: (body: Body) => boolean,
+): Promise<number[]> => timesOf({ requests }, (index) => api.request('GET', path(index)), isExpected);
 
 interface Body {
   data?: unknown[];

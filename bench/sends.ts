@@ -5,13 +5,13 @@ import { type Mailbox, openMailbox } from '../test/helpers/product/mailbox.ts';
 import { waitFor } from '../test/helpers/assert/wait.ts';
 import { type Bounds, type Figures, median, percentile } from './figures.ts';
 import { byPart, cpuOfParts, processTree } from './ground/process-tree.ts';
-import { type Bench, type BenchMailbox, watchedMailboxes } from './ground/setup.ts';
+import { type Bench, type BenchMailbox, type ConnectedMailbox, watchedMailboxes } from './ground/setup.ts';
 
-const SENDS = 500;
+export const SENDS = 500;
 const AT_A_TIME = 8;
 /** sends that measure the SMTP server itself */
 const BARE = 100;
-const HTML = `<html><body>${'<p>How are you, and what is new over there?</p>\n'.repeat(40)}</body></html>`;
+export const HTML = `<html><body>${'<p>How are you, and what is new over there?</p>\n'.repeat(40)}</body></html>`;
 
 interface Prepared {
   sender: BenchMailbox;
@@ -44,53 +44,79 @@ export const sends = {
     const bare = await bareSends(sender.user, reader, { count: BARE, atATime: AT_A_TIME, reuse: true });
     const alone = await callsOf(50, 1, (number) => send(bench, sender, reader, 'alone', number));
 
+    const { name: sent } = await bench.api.folder(sender.account.id, 'SENT');
     const before = byPart(processTree(bench.pid));
-    const arrival = whenAllArrive(inbox, series);
-    const began = Date.now();
-    const calls = await callsOf(SENDS, AT_A_TIME, (number) => send(bench, sender, reader, series, number));
-    const accepted = Date.now();
-    const arrived = await arrival;
-    const copies = await sentCopies(bench, sender, series);
+    const burst = await sendsOf((number) => send(bench, sender, reader, series, number), {
+      series,
+      sender: sender.user,
+      sent,
+      inbox,
+    });
     const after = byPart(processTree(bench.pid));
-
-    const ms = calls.map(({ ms }) => ms);
-    const ids = calls.map(({ messageId }) => messageId).filter((id) => id !== undefined);
-    const found = await subjects(inbox, 'INBOX', series);
     const bareP50 = median(bare);
     return {
-      'accepted/s': (ids.length / (accepted - began)) * 1000,
-      'delivered/s': (found.length / (arrived - began)) * 1000,
-      'call p50, ms': median(ms),
-      'call p99, ms': percentile(ms, 0.99),
+      ...burst,
       'bare SMTP p50, ms': bareP50,
-      'call beyond bare SMTP, p50 ms': median(ms) - bareP50,
+      'call beyond bare SMTP, p50 ms': (burst['call p50, ms'] ?? Number.NaN) - bareP50,
       'call alone p50, ms': median(alone.map(({ ms }) => ms)),
       'bare SMTP alone p50, ms': median(oneByOne),
       'bare SMTP alone with login p50, ms': median(withLogin),
       ...cpuOfParts('CPU ms per mail', { before, after, count: SENDS }),
-      refused: SENDS - ids.length,
-      lost: SENDS - new Set(found).size,
-      'arrived twice': found.length - new Set(found).size,
-      'Sent copies missing or double': Math.abs(SENDS - new Set(copies).size) + copies.length - new Set(copies).size,
     };
   },
 };
 
-interface Call {
+export interface SendCall {
   ms: number;
   /** of a send that was accepted */
   messageId: string | undefined;
 }
 
-async function send(
-  bench: Bench,
-  { account }: BenchMailbox,
+interface Sends {
+  /** what every subject contains */
+  series: string;
+  sender: MailUser;
+  /** the sender's folder of copies */
+  sent: string;
+  inbox: Mailbox;
+}
+
+/** Sends until all mails are in the recipient's INBOX, and a copy of each in the folder of sent mail. */
+export async function sendsOf(
+  send: (number: number) => Promise<SendCall>,
+  { series, sender, sent, inbox }: Sends,
+): Promise<Figures> {
+  const arrival = whenAllArrive(inbox, series);
+  const began = Date.now();
+  const calls = await callsOf(SENDS, AT_A_TIME, send);
+  const accepted = Date.now();
+  const arrived = await arrival;
+  const copies = await sentCopies(sender, sent, series);
+  const found = await subjects(inbox, 'INBOX', series);
+  const ms = calls.map(({ ms }) => ms);
+  const taken = calls.filter(({ messageId }) => messageId !== undefined).length;
+  return {
+    'accepted/s': (taken / (accepted - began)) * 1000,
+    'delivered/s': (found.length / (arrived - began)) * 1000,
+    'call p50, ms': median(ms),
+    'call p99, ms': percentile(ms, 0.99),
+    refused: SENDS - taken,
+    lost: SENDS - new Set(found).size,
+    'arrived twice': found.length - new Set(found).size,
+    'Sent copies missing or double': Math.abs(SENDS - new Set(copies).size) + copies.length - new Set(copies).size,
+  };
+}
+
+/** Sends a mail of 2 KB through the product. */
+export async function send(
+  { api }: Pick<Bench, 'api'>,
+  { account }: Pick<ConnectedMailbox, 'account'>,
   reader: MailUser,
   series: string,
   number: number,
-): Promise<Call> {
+): Promise<SendCall> {
   const began = performance.now();
-  const response = await bench.api.request('POST', `/${account.id}/emails/send`, {
+  const response = await api.request('POST', `/${account.id}/emails/send`, {
     to: [{ email: reader.user }],
     subject: `${series} ${number}`,
     html: HTML,
@@ -101,7 +127,7 @@ async function send(
 }
 
 /** Runs `work` for each number below `count`, `atATime` in parallel. */
-async function callsOf<T>(count: number, atATime: number, work: (number: number) => Promise<T>): Promise<T[]> {
+export async function callsOf<T>(count: number, atATime: number, work: (number: number) => Promise<T>): Promise<T[]> {
   const results: T[] = [];
   let next = 0;
   const sendInTurn = async () => {
@@ -150,8 +176,7 @@ async function whenAllArrive(inbox: Mailbox, series: string): Promise<number> {
 }
 
 /** The subjects of a series in the sender's Sent folder, once all are filed. */
-async function sentCopies(bench: Bench, { account, user }: BenchMailbox, series: string): Promise<string[]> {
-  const { name } = await bench.api.folder(account.id, 'SENT');
+async function sentCopies(user: MailUser, name: string, series: string): Promise<string[]> {
   const mailbox = await openMailbox(user);
   try {
     await waitFor(async () => (await uidsOf(mailbox, name, series)).length >= SENDS, {

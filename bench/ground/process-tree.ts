@@ -85,6 +85,8 @@ function nameOf(pid: number): string {
   }
   if (/postgres/.test(command)) return 'postgres';
   if (/temporal/.test(command)) return 'temporal';
+  if (/redis-server/.test(command)) return 'redis';
+  if (command.startsWith('emailengine')) return 'emailengine';
   return 'other';
 }
 

@@ -14,23 +14,19 @@ import type { DovecotInfo } from '../../test/helpers/servers/dovecot.ts';
 import { freePort } from '../../test/helpers/servers/free-port.ts';
 import { addUser, type MailUser } from '../../test/helpers/product/mail-user.ts';
 import { startMailServers } from '../../test/helpers/servers/mail-servers.ts';
-import { emailOf, type Receiver, startReceiver } from '../../test/helpers/fakes/receiver.ts';
+import { type Call, emailOf, type Receiver, startReceiver } from '../../test/helpers/fakes/receiver.ts';
 import { waitFor } from '../../test/helpers/assert/wait.ts';
 import { benchMail, benchMessageId } from './mails.ts';
 import { type RawImap, rawImap } from '../../test/helpers/servers/raw-imap.ts';
 
 /** The built product as `npm start` runs it, with mail servers and a receiver beside it. */
-export interface Bench {
+export interface Bench extends Reporter<Account> {
   api: Api;
   receiver: Receiver;
   /** the process whose tree is the whole product, Postgres and Temporal included */
   pid: number;
-  /** Creates a mailbox, fills it if requested, and connects it. */
-  mailbox(options?: MailboxOptions): Promise<BenchMailbox>;
-  /** When a mail was first reported as email.new, ms since 1970; undefined before. */
-  reportedAt(messageId: string): number | undefined;
-  /** Waits until every mail of a series was reported. */
-  allReported(series: string, count: number, timeoutMs: number): Promise<void>;
+  /** those whose trees are the mail servers */
+  mailPids: number[];
   /** Restarts the product with the same data; returns the ms from its start until it was ready. `pid` is then outdated. */
   restart(whileStopped: () => Promise<void>): Promise<number>;
   dir: string;
@@ -41,15 +37,32 @@ export interface Bench {
   stop(): Promise<void>;
 }
 
-export interface BenchMailbox {
+/** A mailbox, connected to a product. */
+export interface ConnectedMailbox<A extends { id: string } = { id: string }> {
   user: MailUser;
-  account: Account;
+  account: A;
   imap: RawImap;
+}
+
+export type BenchMailbox = ConnectedMailbox<Account>;
+
+/** What reports the new mail of mailboxes: the product, or another one. */
+export interface Reporter<A extends { id: string } = { id: string }> {
+  /** Creates a mailbox, fills it if requested, and connects it. */
+  mailbox(options?: MailboxOptions): Promise<ConnectedMailbox<A>>;
+  /** When a mail was first reported, ms since 1970; undefined before. */
+  reportedAt(messageId: string): number | undefined;
+  /** Waits until every mail of a series was reported. */
+  allReported(series: string, count: number, timeoutMs: number): Promise<void>;
+  /** How often mails of a series were reported. */
+  reportsOf(series: string): number;
 }
 
 export interface MailboxOptions {
   fill?: (imap: RawImap, user: MailUser) => Promise<void>;
   dovecot?: DovecotInfo;
+  /** of its address */
+  domain?: string;
   connect?: ConnectOptions;
 }
 
@@ -112,7 +125,11 @@ export async function startBench(settings: Record<string, string> = {}): Promise
     return performance.now() - began;
   };
   const pid = product.pid ?? 0;
-  return { api, receiver, pid, mailbox: mailboxes(api), dir, alsoStop, stop, restart, ...reports(receiver) };
+  const mailbox = mailboxes((user, options) => connectTo(api, user, options));
+  const reports = reportsTo(receiver, (call) =>
+    call.event.type === 'email.new' ? emailOf(call).message_id : undefined,
+  );
+  return { api, receiver, pid, mailPids: mail.pids, mailbox, dir, alsoStop, stop, restart, ...reports };
 }
 
 /** Runs the built product; its output goes to `product.log`. */
@@ -165,38 +182,56 @@ async function endProduct(product: ChildProcess): Promise<void> {
   await gone;
 }
 
-function mailboxes(api: Api) {
-  return async ({ fill, dovecot, connect = {} }: MailboxOptions = {}): Promise<BenchMailbox> => {
-    const user = await addUser({ dovecot });
+/** Creates mailboxes and connects them by `connect`. */
+export function mailboxes<A extends { id: string }>(
+  connect: (user: MailUser, options: ConnectOptions) => Promise<A>,
+): Reporter<A>['mailbox'] {
+  return async ({ fill, dovecot, domain, connect: options = {} } = {}) => {
+    const user = await addUser({ dovecot, domain });
     const imap = await rawImap(user);
     await fill?.(imap, user);
-    // the API can be ready a moment before the first worker accepts work
-    const account = await waitFor(
-      () =>
-        api.connect(user, connect).catch((error: unknown) => {
-          if (!(error instanceof ApiFailure) || error.status !== 503) throw error;
-          return undefined;
-        }),
-      { timeoutMs: 60_000, everyMs: 200, what: 'a worker to connect the mailbox' },
-    );
-    return { user, account, imap };
+    return { user, account: await connect(user, options), imap };
   };
 }
 
-function reports(receiver: Receiver): Pick<Bench, 'reportedAt' | 'allReported'> {
+/** The API can be ready a moment before the first worker accepts work. */
+const connectTo = (api: Api, user: MailUser, options: ConnectOptions): Promise<Account> =>
+  waitFor(
+    () =>
+      api.connect(user, options).catch((error: unknown) => {
+        if (!(error instanceof ApiFailure) || error.status !== 503) throw error;
+        return undefined;
+      }),
+    { timeoutMs: 60_000, everyMs: 200, what: 'a worker to connect the mailbox' },
+  );
+
+/** What a receiver was called for; `messageIdOf` gives the Message-ID of a new mail, and nothing of other calls. */
+export function reportsTo(
+  receiver: Receiver,
+  messageIdOf: (call: Call) => string | null | undefined,
+): Omit<Reporter, 'mailbox'> {
   const first = new Map<string, number>();
+  const all: string[] = [];
   let seen = 0;
-  const reportedAt = (messageId: string) => {
+  const readCalls = () => {
     for (; seen < receiver.calls.length; seen++) {
-      const call = receiver.calls[seen];
-      if (call?.event.type !== 'email.new') continue;
-      const id = emailOf(call).message_id ?? '';
+      const call = receiver.calls[seen] as Call;
+      const id = messageIdOf(call);
+      if (id === undefined || id === null) continue;
+      all.push(id);
       if (!first.has(id)) first.set(id, call.at);
     }
+  };
+  const reportedAt = (messageId: string) => {
+    readCalls();
     return first.get(messageId);
   };
   return {
     reportedAt,
+    reportsOf: (series) => {
+      readCalls();
+      return all.filter((id) => id.includes(series)).length;
+    },
     allReported: async (series, count, timeoutMs) => {
       const missing = () =>
         Array.from({ length: count }, (_, n) => n).filter((n) => !reportedAt(benchMessageId(series, n)));
@@ -209,12 +244,12 @@ function reports(receiver: Receiver): Pick<Bench, 'reportedAt' | 'allReported'> 
 }
 
 /** Connects `count` mailboxes and proves with a mail each that they are watched. */
-export async function watchedMailboxes(
-  bench: Bench,
+export async function watchedMailboxes<A extends { id: string }>(
+  bench: Reporter<A>,
   count: number,
   options: MailboxOptions = {},
-): Promise<BenchMailbox[]> {
-  const boxes: BenchMailbox[] = [];
+): Promise<ConnectedMailbox<A>[]> {
+  const boxes: ConnectedMailbox<A>[] = [];
   const series = `warm${randomBytes(4).toString('hex')}`;
   for (let index = 0; index < count; index++) {
     const box = await bench.mailbox(options);

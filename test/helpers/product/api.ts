@@ -135,6 +135,7 @@ export interface ConnectOptions {
   /** ports of proxies between the product and the servers */
   imapPort?: number;
   smtpPort?: number;
+  encryption?: 'none' | 'starttls';
   config?: {
     initial_sync_enable?: boolean;
     initial_sync_days?: number;
@@ -147,12 +148,12 @@ export interface ConnectOptions {
   name?: string;
 }
 
-/** The body of POST /auth/intent that connects a test user, without TLS. */
+/** The body of POST /auth/intent that connects a test user, by default without TLS. */
 export function intentFor(
   user: MailLogin,
-  { imapPort, smtpPort, ...more }: ConnectOptions = {},
+  { imapPort, smtpPort, encryption = 'none', ...more }: ConnectOptions = {},
 ): Record<string, unknown> {
-  const side = (port: number) => ({ host: '127.0.0.1', port, encryption: 'none' });
+  const side = (port: number) => ({ host: '127.0.0.1', port, encryption });
   return {
     provider: 'imap',
     credentials: {

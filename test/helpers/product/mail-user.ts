@@ -23,6 +23,8 @@ export interface MailUser extends MailLogin {
 
 export interface NewUser {
   user?: string | undefined;
+  /** of a generated name, default example.test */
+  domain?: string | undefined;
   password?: string | undefined;
   dovecot?: DovecotInfo | undefined;
 }
@@ -34,7 +36,9 @@ export async function addUser(wanted: NewUser = {}): Promise<MailUser> {
   const servers = mailServers();
   const dovecot = wanted.dovecot ?? servers.dovecot;
   const made: MailUser = {
-    user: wanted.user ?? `u${process.pid}.${++counter}.${randomBytes(3).toString('hex')}@example.test`,
+    user:
+      wanted.user ??
+      `u${process.pid}.${++counter}.${randomBytes(3).toString('hex')}@${wanted.domain ?? 'example.test'}`,
     password: wanted.password ?? randomBytes(12).toString('base64url'),
     imapPort: dovecot.imapPort,
     submissionPort: servers.postfix.submissionPort,

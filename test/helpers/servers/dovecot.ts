@@ -20,6 +20,8 @@ export interface DovecotInfo {
 }
 
 export interface RunningDovecot extends DovecotInfo {
+  /** the process whose tree is the server */
+  pid: number;
   stop(): Promise<void>;
 }
 
@@ -62,7 +64,7 @@ export async function startDovecot(dir: string, options: DovecotOptions): Promis
   if (introspectionUrl) await writeFile(join(dir, 'oauth2.conf'), oauth2Config(introspectionUrl));
   const child = spawnServer('dovecot', ['-F', '-c', info.configFile]);
   await waitForPort(info.imapPort, child, `Dovecot (see ${dir}/dovecot.log)`);
-  return { ...info, stop: () => stopChild(child) };
+  return { ...info, pid: child.pid ?? 0, stop: () => stopChild(child) };
 }
 
 function config(dir: string, info: DovecotInfo, options: DovecotOptions): string {

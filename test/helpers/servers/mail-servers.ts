@@ -22,20 +22,22 @@ const VARIABLE = 'TEST_MAIL_SERVERS';
 export async function startMailServers(
   dir: string,
   progress?: (line: string) => void,
-): Promise<{ env: Record<string, string>; servers: MailServers; stop(): Promise<void> }> {
+): Promise<{ env: Record<string, string>; servers: MailServers; pids: number[]; stop(): Promise<void> }> {
   await ensureMailPackages(progress);
   await mkdir(dir, { recursive: true });
   // The servers switch to other users, which need access.
   await chmod(dir, 0o755);
   const certificate = await makeCertificate(join(dir, 'tls'));
   const dovecot: RunningDovecot = await startDovecot(join(dir, 'dovecot'), { certificate });
-  const { stop: stopDovecot, ...dovecotInfo } = dovecot;
+  const { stop: stopDovecot, pid, ...dovecotInfo } = dovecot;
   try {
-    const { stop: stopPostfix, ...postfix } = await startPostfix(join(dir, 'postfix'), { certificate, ...dovecotInfo });
+    const running = await startPostfix(join(dir, 'postfix'), { certificate, ...dovecotInfo });
+    const { stop: stopPostfix, pid: postfixPid, ...postfix } = running;
     const servers: MailServers = { dovecot: dovecotInfo, postfix, certificate };
     return {
       env: { [VARIABLE]: JSON.stringify(servers), NODE_EXTRA_CA_CERTS: certificate.ca },
       servers,
+      pids: [pid, postfixPid],
       stop: async () => {
         // Dovecot's login service ends only when Postfix has let go of it.
         await stopPostfix();

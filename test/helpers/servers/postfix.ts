@@ -19,6 +19,8 @@ export interface PostfixInfo {
 }
 
 export interface RunningPostfix extends PostfixInfo {
+  /** the process whose tree is the server */
+  pid: number;
   stop(): Promise<void>;
 }
 
@@ -37,7 +39,7 @@ const QUEUES = [
 
 /**
  * Starts a Postfix with a separate configuration in `dir`, on free loopback ports; needs root.
- * Mail for domains under `.test` is handed to Dovecot, mail for anywhere else comes back as a bounce: nothing
+ * Mail for domains under `.test` and for mail.example.com is handed to Dovecot, mail for anywhere else comes back as a bounce: nothing
  * ever leaves the machine. A local part that begins with `refused` is refused with 550, with `tempfail` with 451.
  */
 export async function startPostfix(dir: string, options: PostfixOptions): Promise<RunningPostfix> {
@@ -63,7 +65,7 @@ export async function startPostfix(dir: string, options: PostfixOptions): Promis
   await writeFile(join(etc, 'master.cf'), masterConfig(info));
   const child = spawnServer('/usr/lib/postfix/sbin/master', ['-c', etc, '-d']);
   await waitForPort(info.submissionPort, child, `Postfix (see ${dir}/mail.log)`);
-  return { ...info, stop: () => stopChild(child) };
+  return { ...info, pid: child.pid ?? 0, stop: () => stopChild(child) };
 }
 
 function mainConfig(dir: string, info: PostfixInfo, options: PostfixOptions): string {
@@ -84,7 +86,7 @@ local_recipient_maps =
 local_transport = error:5.1.1 no local mail here
 alias_maps =
 alias_database =
-virtual_mailbox_domains = regexp:{ {/^(.+\\.)?test$$/ OK} }
+virtual_mailbox_domains = regexp:{ {/^(.+\\.)?test$$/ OK} {/^mail\\.example\\.com$$/ OK} }
 virtual_mailbox_maps =
 virtual_transport = lmtp:inet:127.0.0.1:${options.lmtpPort}
 default_transport = error:5.1.2 this server sends nothing to other domains
