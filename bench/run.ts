@@ -16,6 +16,8 @@ import { memory } from './memory.ts';
 import { operations } from './operations.ts';
 import { largeMails } from './large-mails.ts';
 import { parsing } from './parsing.ts';
+import { peer } from './peer.ts';
+import { missingVariables } from './peer/email-engine.ts';
 import { list, reads, search } from './reads.ts';
 import { restart } from './restart.ts';
 import { retention } from './retention.ts';
@@ -34,6 +36,8 @@ interface Figure<T, B = Bench> {
   bounds?: Bounds;
   limits?: Limits;
   rounds?: number;
+  /** prints the result, instead of a table with a row per figure */
+  print?: (result: Result) => void;
   prepare(bench: B): Promise<T>;
   round(bench: B, prepared: T): Promise<Figures>;
 }
@@ -62,6 +66,7 @@ const FIGURES: Record<string, (bench: Bench, rounds: number) => Promise<Result>>
   logins: measured(logins),
   'token-ends': measured(tokenEnds),
   sends: measured(sends),
+  peer: measured(peer),
   'send-burst': measured(sendBurst),
   growth: measured(growth),
   soak: measured(soak),
@@ -84,8 +89,8 @@ const ALONE: Record<string, (rounds: number) => Promise<Result>> = {
 
 /** A figure that hangs is a figure that failed. */
 const DEADLINE_MS = 180 * 60_000;
-/** It takes an hour, so `all` leaves it out. */
-const LONG = 'soak';
+/** What `all` leaves out: the first takes an hour, the second needs another product. */
+const NOT_IN_ALL = ['soak', 'peer'];
 
 async function measure<T, B>(bench: B, figure: Figure<T, B>, rounds: number): Promise<Result> {
   const prepared = await figure.prepare(bench);
@@ -94,10 +99,10 @@ async function measure<T, B>(bench: B, figure: Figure<T, B>, rounds: number): Pr
     const result = await figure.round(bench, prepared);
     results.push(result);
     const short = Object.entries(result).map(([name, value]) => `${name.trim()} ${value.toFixed(1)}`);
-    console.log(`round ${round}: ${short.join(', ')}`);
+    console.log(`round ${round}: ${figure.print ? 'done' : short.join(', ')}`);
   }
   const result = summarize(figure.title, results, figure.bounds, figure.limits);
-  printTable(result);
+  (figure.print ?? printTable)(result);
   return result;
 }
 
@@ -111,12 +116,17 @@ export async function runBench(args: string[]): Promise<number> {
   const option = (name: string) => args.find((arg) => arg.startsWith(`--${name}=`))?.slice(name.length + 3);
   const rounds = Number(option('rounds') ?? 3);
   const all = [...Object.keys(ALONE), ...Object.keys(FIGURES)];
-  const wanted = names.includes('all') ? all.filter((name) => name !== LONG) : names;
+  const wanted = names.includes('all') ? all.filter((name) => !NOT_IN_ALL.includes(name)) : names;
   const unknown = wanted.filter((name) => !all.includes(name));
   if (wanted.length === 0 || unknown.length > 0) {
     console.log(
       `usage: npm run bench -- NAME… [--rounds=N] [--short] [--json=FILE]\n  NAME: ${[...all, 'all'].join(', ')}`,
     );
+    return 2;
+  }
+  const missing = wanted.includes('peer') ? missingVariables() : [];
+  if (missing.length > 0) {
+    console.log(`peer needs a running EmailEngine, see docs/performance.md. Not set: ${missing.join(', ')}`);
     return 2;
   }
   const results: Record<string, Result> = {};
