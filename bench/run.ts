@@ -3,6 +3,7 @@ import { availableParallelism } from 'node:os';
 import { batches } from './batches.ts';
 import { burst } from './burst.ts';
 import { connecting } from './connecting.ts';
+import { counts } from './counts.ts';
 import { dashboard } from './dashboard.ts';
 import { deliveryLog } from './webhooks/log.ts';
 import { type Bounds, type Figures, type Limits, printSummary, printTable, type Result, summarize } from './figures.ts';
@@ -66,6 +67,7 @@ const FIGURES: Record<string, (bench: Bench, rounds: number) => Promise<Result>>
   logins: measured(logins),
   'token-ends': measured(tokenEnds),
   sends: measured(sends),
+  counts: measured(counts),
   peer: measured(peer),
   'send-burst': measured(sendBurst),
   growth: measured(growth),
