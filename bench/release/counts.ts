@@ -1,14 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
-import type { Email } from '../src/contract/email.ts';
-import { addUser, type MailUser } from '../test/helpers/product/mail-user.ts';
-import { type Page } from '../test/helpers/product/api.ts';
-import { waitFor } from '../test/helpers/assert/wait.ts';
-import type { Figures } from './figures.ts';
-import { benchMail } from './ground/mails.ts';
-import { type Bench, type BenchMailbox, databaseClient, watchedMailboxes } from './ground/setup.ts';
-import { send } from './sends.ts';
+import type { Email } from '../../src/contract/email.ts';
+import { addUser, type MailUser } from '../../test/helpers/product/mail-user.ts';
+import { type Page } from '../../test/helpers/product/api.ts';
+import { waitFor } from '../../test/helpers/assert/wait.ts';
+import type { Figures } from '../figures.ts';
+import { benchMail } from '../ground/mails.ts';
+import { type Bench, type BenchMailbox, databaseClient, watchedMailboxes } from '../ground/setup.ts';
+import { send } from '../sends.ts';
 
 const TIMES = 40;
 /** What an operation leaves to do ends within it. */
