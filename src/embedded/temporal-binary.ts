@@ -1,5 +1,6 @@
 import { execFile, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { chmod, mkdir, mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { basename, delimiter, join } from 'node:path';
@@ -87,11 +88,16 @@ function home(env: FindOptions['env']): string {
   return env['HOME'] || homedir();
 }
 
+/** Another one after a change of the Go program. */
 function cacheFolder(env: FindOptions['env']): string {
+  const sources = createHash('sha256')
+    .update(readFileSync(join(GO_PROGRAM, 'main.go')))
+    .digest('hex')
+    .slice(0, 8);
   return join(
     env['XDG_CACHE_HOME'] || join(home(env), '.cache'),
     'email-mailbox-api',
-    `temporal-${TEMPORAL_CLI_VERSION}`,
+    `temporal-${TEMPORAL_CLI_VERSION}-${sources}`,
   );
 }
 

@@ -63,6 +63,13 @@ describe('the temporal program', () => {
   });
   afterEach(() => rmSync(dir, { recursive: true }));
 
+  function cacheFolder(): string {
+    const cache = join(dir, '.cache', 'email-mailbox-api');
+    const [name = '', ...others] = readdirSync(cache);
+    expect([name, others]).toEqual([expect.stringMatching(`^temporal-${TEMPORAL_CLI_VERSION}-[0-9a-f]{8}$`), []]);
+    return join(cache, name);
+  }
+
   /** What the makers publish: an index that names the archive, and the archive, with the sum that is known of it. */
   function publish(): void {
     const path = fakeProgram(join(dir, 'made'), '1.32.0');
@@ -96,7 +103,7 @@ describe('the temporal program', () => {
   it('is downloaded once and cached', async () => {
     publish();
     const path = await find();
-    expect(path).toBe(join(dir, '.cache', 'email-mailbox-api', `temporal-${TEMPORAL_CLI_VERSION}`, 'temporal'));
+    expect(path).toBe(join(cacheFolder(), 'temporal'));
     answers = {};
     expect(await find()).toBe(path);
     expect(lines).toEqual([]);
@@ -104,7 +111,9 @@ describe('the temporal program', () => {
 
   it('leaves the files of a concurrent download or build, and removes abandoned ones', async () => {
     publish();
-    const cache = join(dir, '.cache', 'email-mailbox-api', `temporal-${TEMPORAL_CLI_VERSION}`);
+    await find();
+    const cache = cacheFolder();
+    rmSync(join(cache, 'temporal'));
     for (const name of ['build-now', 'download-now', 'build-old']) mkdirSync(join(cache, name), { recursive: true });
     const old = new Date(Date.now() - 2 * 60 * 60_000);
     utimesSync(join(cache, 'build-old'), old, old);

@@ -36,7 +36,7 @@ const clusterName = "active"
 
 type options struct {
 	ip, uiIP, uiCodec, dbFile, logLevel, logFormat string
-	port, uiPort                                   int
+	port, httpPort, uiPort                         int
 	headless                                       bool
 	namespaces                                     []string
 	pragmas                                        map[string]string
@@ -92,6 +92,7 @@ func parse(args []string) (*options, error) {
 	flags := flag.NewFlagSet("server start-dev", flag.ContinueOnError)
 	flags.StringVar(&opts.ip, "ip", "127.0.0.1", "address of the gRPC API and of all internal services")
 	flags.IntVar(&opts.port, "port", 7233, "port of the gRPC API")
+	flags.IntVar(&opts.httpPort, "http-port", 0, "port of the HTTP API; 0: none")
 	flags.StringVar(&opts.dbFile, "db-filename", "", "database file; none: in memory")
 	flags.BoolVar(&opts.headless, "headless", false, "without the UI")
 	flags.StringVar(&opts.uiIP, "ui-ip", "127.0.0.1", "address of the UI")
@@ -161,7 +162,7 @@ func newUI(opts *options) *uiserver.Server {
 	}))
 }
 
-// newServer makes all four services of Temporal with one history shard, as the CLI does, and without the HTTP API.
+// newServer makes all four services of Temporal with one history shard, as the CLI does, and unlike it without the HTTP API.
 func newServer(opts *options) (temporal.Server, error) {
 	store, err := prepareStore(opts)
 	if err != nil {
@@ -172,14 +173,15 @@ func newServer(opts *options) (temporal.Server, error) {
 	for _, name := range []primitives.ServiceName{
 		primitives.FrontendService, primitives.HistoryService, primitives.MatchingService, primitives.WorkerService,
 	} {
-		port := opts.port
+		rpc := config.RPC{GRPCPort: opts.port, HTTPPort: opts.httpPort, BindOnIP: opts.ip}
 		if name != primitives.FrontendService {
-			if port, err = freePort(opts.ip); err != nil {
+			if rpc.GRPCPort, err = freePort(opts.ip); err != nil {
 				return nil, err
 			}
+			rpc.HTTPPort = 0
 		}
-		services[string(name)] = config.Service{RPC: config.RPC{GRPCPort: port, BindOnIP: opts.ip}}
-		hosts[name] = static.SingleLocalHost(fmt.Sprintf("%s:%d", opts.ip, port))
+		services[string(name)] = config.Service{RPC: rpc}
+		hosts[name] = static.SingleLocalHost(fmt.Sprintf("%s:%d", opts.ip, rpc.GRPCPort))
 	}
 	address := fmt.Sprintf("%s:%d", opts.ip, opts.port)
 	conf := &config.Config{
