@@ -5,7 +5,7 @@ import { normalAuthservId } from '../mime/authentication/results.ts';
 import { normalAddress } from '../mail-wire/addresses.ts';
 import type { Queryable } from '../db/driver/client.ts';
 import { type Lease, LeaseLost } from '../db/coordination/lease.ts';
-import { fromRow } from '../db/driver/rows.ts';
+import { columnsOf, fromRow } from '../db/driver/rows.ts';
 import { statement } from '../db/driver/statement.ts';
 import { accounts } from '../db/schema/index.ts';
 import type { SealedAt, Secrets } from '../security/secrets.ts';
@@ -34,7 +34,8 @@ export interface SyncSettings {
 
 const settingsOfAccount = statement(
   'settings_of_account',
-  (accountId: string) => sql`select * from accounts where id = ${accountId} and removed_at is null`,
+  (accountId: string) =>
+    sql`select ${columnsOf(accounts)} from accounts where id = ${accountId} and removed_at is null`,
 );
 
 /**

@@ -1,6 +1,6 @@
 import { and, eq, isNull, sql } from 'drizzle-orm';
 import type { Queryable, Tx } from '../driver/client.ts';
-import { fromRow } from '../driver/rows.ts';
+import { columnsOf, fromRow } from '../driver/rows.ts';
 import { statement } from '../driver/statement.ts';
 import { accounts, oauthTokens } from '../schema/index.ts';
 
@@ -12,7 +12,7 @@ export const tokensLocation = (accountId: string) => ({ table: 'oauth_tokens', c
 
 const tokensOf = statement(
   'tokens_of_account',
-  (accountId: string) => sql`select * from oauth_tokens where account_id = ${accountId}`,
+  (accountId: string) => sql`select ${columnsOf(oauthTokens)} from oauth_tokens where account_id = ${accountId}`,
 );
 
 /** Undefined: the account logs in with passwords, or does not exist. */

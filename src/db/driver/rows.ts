@@ -1,4 +1,4 @@
-import { getTableColumns } from 'drizzle-orm';
+import { getTableColumns, type SQL, sql } from 'drizzle-orm';
 import type { PgTable } from 'drizzle-orm/pg-core';
 
 /** A row by the names of its columns, as a statement in SQL returns it, or as Postgres makes JSON of it. */
@@ -14,4 +14,13 @@ export function fromRow<T extends PgTable>(table: T, row: NamedRow): T['$inferSe
       return [key, column.dataType === 'number' ? Number(value) : value];
     }),
   );
+}
+
+/**
+ * All columns of the table, by name. Statements that connections keep must not select `*`: when a migration adds a column,
+ * Postgres refuses the kept plan of a process that runs beside it ("cached plan must not change result type", 0A000).
+ */
+export function columnsOf(table: PgTable): SQL {
+  const names = Object.values(getTableColumns(table)).map(({ name }) => `"${name}"`);
+  return sql.raw(names.join(', '));
 }

@@ -9,8 +9,8 @@ import { UnusableDatabase } from './unusable.ts';
  * version before it continue beside it; one that takes something away raises it.
  */
 
-/** `0015_folder_choice`: a program without it would store the folders that an account excludes. */
-export const OLDEST_PROGRAM = 1_795_680_376_981;
+/** `0020_account_watch`: a program without it fails each kept statement once that selects all columns of `accounts`. */
+export const OLDEST_PROGRAM = 1_795_728_575_007;
 
 /** Its row in `installation`: the time, and the version that stored it. */
 const NAME = 'oldest_program';

@@ -6,7 +6,7 @@ import { toFolder } from '../../db/queries/folders.ts';
 import { insertRows } from '../../db/driver/insert-rows.ts';
 import { anyOf } from '../../db/driver/any-of.ts';
 import { folders } from '../../db/schema/index.ts';
-import { fromRow } from '../../db/driver/rows.ts';
+import { columnsOf, fromRow } from '../../db/driver/rows.ts';
 import { statement } from '../../db/driver/statement.ts';
 import type { Writer } from '../../db/driver/writes.ts';
 import { newId } from '../../new-id.ts';
@@ -46,7 +46,7 @@ const isBeingExcluded = isBeing('exclusion');
 
 const foldersOfAccount = statement(
   'folders_of_account',
-  (accountId: string) => sql`select * from folders where account_id = ${accountId}`,
+  (accountId: string) => sql`select ${columnsOf(folders)} from folders where account_id = ${accountId}`,
 );
 
 /** Every folder of the account that the server has, as far as known. */

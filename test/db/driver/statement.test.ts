@@ -1,6 +1,11 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { sql } from 'drizzle-orm';
+import { readTokens } from '../../../src/db/coordination/oauth-tokens.ts';
 import { compile, slot, statement } from '../../../src/db/driver/statement.ts';
+import { loadSyncSettings } from '../../../src/mailbox/settings.ts';
+import { loadFolders } from '../../../src/mailbox/store/folders.ts';
 import { type TestDatabase, testDatabase } from '../../helpers/servers/postgres.ts';
 
 let test: TestDatabase;
@@ -59,4 +64,27 @@ it('two texts under one name are two statements', async () => {
     expect((await tx.execute(either(true))).rows).toEqual([{ a: 1 }]);
     expect((await tx.execute(either(false))).rows).toEqual([{ b: 2 }]);
   });
+});
+
+// before it, a process beside a newer one failed its first send on each connection (0A000)
+it('statements that connections keep go on when a migration adds a column beside them', async () => {
+  const { db } = test.database;
+  const read = () => Promise.all([loadSyncSettings(db, 'acc_1'), loadFolders(db, 'acc_1'), readTokens(db, 'acc_1')]);
+  await read();
+  for (const table of ['accounts', 'folders', 'oauth_tokens']) {
+    await db.execute(sql`alter table ${sql.identifier(table)} add column later text`);
+  }
+  for (let times = 0; times < 5; times++) expect(await read()).toEqual([undefined, [], undefined]);
+});
+
+it('no statement that connections keep selects or returns all columns of a table', () => {
+  const files = readdirSync('src', { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'));
+  const found = files.flatMap((file) => {
+    const text = readFileSync(join('src', file), 'utf8');
+    const kept = text.matchAll(
+      /\bstatement\(\s*'(\w+)',[^`]*?sql`\s*(?:select (?:\w+\.)?\*|[^`]*\breturning (?:\w+\.)?\*\s*`)/g,
+    );
+    return [...kept].map(([, name]) => `${file}: ${name}`);
+  });
+  expect(found).toEqual([]);
 });
