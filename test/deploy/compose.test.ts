@@ -150,6 +150,10 @@ describe('docker-compose.yml', () => {
     expect(caddyfile.indexOf('basic_auth')).toBeLessThan(caddyfile.indexOf('handle'));
   });
 
+  it('keeps the Temporal UI from fetching news, with an id of the installation, from outside', () => {
+    expect(compose.services['temporal-ui']?.environment).toHaveProperty('TEMPORAL_DISABLE_NEWS_FETCH', 'true');
+  });
+
   it('registers every search attribute with its type, and runs the images of the Dockerfile and of Node 24', () => {
     const script = (compose.services['temporal-namespace']?.command ?? []).join('\n');
     for (const name of Object.values(SEARCH_ATTRIBUTES))
