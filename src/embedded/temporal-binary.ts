@@ -13,8 +13,11 @@ import type { Report } from './report.ts';
 export const TEMPORAL_CLI_VERSION = '1.9.1';
 /** The Go program that replaces it, with the same server: the CLI's own module cannot be built without its repository. */
 const GO_PROGRAM = fileURLToPath(new URL('./temporal-server', import.meta.url));
-/** In earlier ones a cancelled call can stop SQLite's driver for good (https://gitlab.com/cznic/sqlite/-/issues/241). */
-const OLDEST_SERVER = [1, 31];
+/**
+ * Before 1.31 a cancelled call can stop SQLite's driver for good (https://gitlab.com/cznic/sqlite/-/issues/241); 1.32 comes with a
+ * UI that can be kept from fetching news.
+ */
+const OLDEST_SERVER = [1, 32];
 
 const DOWNLOADS = 'https://temporal.download';
 /** SHA-256 of the archives of that version, as its release lists them (checksums.txt). */

@@ -68,7 +68,10 @@ export function embedTemporal(options: TemporalOptions): { address: string; part
     ...['server', 'start-dev', '--ip', '127.0.0.1', '--log-level', 'warn', '--log-format', 'json'],
     ...['--port', String(port)],
     ...(dbFile === undefined ? [] : ['--db-filename', dbFile, ...each('--sqlite-pragma', PRAGMAS)]),
-    ...(ui === undefined ? ['--headless'] : ['--ui-ip', ui.ip, '--ui-port', String(ui.port)]),
+    ...(ui === undefined
+      ? ['--headless']
+      : // news would be fetched from outside, with an id of this installation
+        ['--ui-ip', ui.ip, '--ui-port', String(ui.port), '--ui-disable-news-fetch']),
     ...(uiCodecEndpoint === undefined ? [] : ['--ui-codec-endpoint', uiCodecEndpoint]),
     ...each('--namespace', [mark, ...namespaces]),
     ...each('--dynamic-config-value', [...DYNAMIC_CONFIG, ...NO_HTTP_API]),

@@ -94,10 +94,10 @@ describe('the temporal program', () => {
   });
 
   it('is not used when its server is too old, with a line that says so', async () => {
-    const old = fakeProgram(join(dir, 'path'), '1.30.2');
-    const recent = fakeProgram(join(dir, 'data', 'bin'), '1.31.0');
+    const old = fakeProgram(join(dir, 'path'), '1.31.2');
+    const recent = fakeProgram(join(dir, 'data', 'bin'), '1.32.0');
     expect(await find()).toBe(recent);
-    expect(lines).toEqual([`${old} is not used: its server 1.30 is older than 1.31`]);
+    expect(lines).toEqual([`${old} is not used: its server 1.31 is older than 1.32`]);
   });
 
   it('is downloaded once and cached', async () => {

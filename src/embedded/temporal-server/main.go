@@ -37,7 +37,7 @@ const clusterName = "active"
 type options struct {
 	ip, uiIP, uiCodec, dbFile, logLevel, logFormat string
 	port, httpPort, uiPort                         int
-	headless                                       bool
+	headless, noNews                               bool
 	namespaces                                     []string
 	pragmas                                        map[string]string
 	searchAttributes                               map[string]enums.IndexedValueType
@@ -95,6 +95,7 @@ func parse(args []string) (*options, error) {
 	flags.IntVar(&opts.httpPort, "http-port", 0, "port of the HTTP API; 0: none")
 	flags.StringVar(&opts.dbFile, "db-filename", "", "database file; none: in memory")
 	flags.BoolVar(&opts.headless, "headless", false, "without the UI")
+	flags.BoolVar(&opts.noNews, "ui-disable-news-fetch", false, "the UI fetches no news from outside")
 	flags.StringVar(&opts.uiIP, "ui-ip", "127.0.0.1", "address of the UI")
 	flags.IntVar(&opts.uiPort, "ui-port", 8233, "port of the UI")
 	flags.StringVar(&opts.uiCodec, "ui-codec-endpoint", "", "codec server of the UI")
@@ -158,7 +159,7 @@ func newUI(opts *options) *uiserver.Server {
 		Codec:               uiconfig.Codec{Endpoint: opts.uiCodec},
 		CORS:                uiconfig.CORS{CookieInsecure: true},
 		HideLogs:            true,
-		DisableNewsFetch:    true,
+		DisableNewsFetch:    opts.noNews,
 	}))
 }
 

@@ -67,7 +67,7 @@ it('two texts under one name are two statements', async () => {
 });
 
 // before it, a process beside a newer one failed its first send on each connection (0A000)
-it('statements that connections keep go on when a migration adds a column beside them', async () => {
+it('statements that connections keep continue when a migration adds a column beside them', async () => {
   const { db } = test.database;
   const read = () => Promise.all([loadSyncSettings(db, 'acc_1'), loadFolders(db, 'acc_1'), readTokens(db, 'acc_1')]);
   await read();
