@@ -53,12 +53,12 @@ export async function setPassword(user: MailUser, password: string): Promise<voi
   user.password = password;
   await writeUser(user);
   // Dovecot checks the file at most once a second.
-  await waitFor(() =>
+  const isAccepted = () =>
     doveadm(user, 'auth', 'test', user.user, password).then(
       () => true,
       () => false,
-    ),
-  );
+    );
+  await waitFor(isAccepted, { timeoutMs: 30_000, what: 'Dovecot to accept the new password' });
 }
 
 /** Ends every IMAP session of the user at the server's side. */
