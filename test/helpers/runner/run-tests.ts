@@ -123,7 +123,7 @@ function conclude({ passed, failed, skipped, failures }: Results, leftOut: reado
   if (leftOut.length > 0) process.stderr.write(`${leftOut.length} test files were left out; see above.\n`);
   for (const failure of failures) process.stdout.write(`FAILED ${failure}\n`);
   process.stdout.write(`${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}\n`);
-  return failed > 0 || passed + skipped === 0 ? 1 : 0;
+  return failed > 0 || passed === 0 ? 1 : 0;
 }
 
 function listTests(args: string[]): string[] {
