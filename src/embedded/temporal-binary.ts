@@ -91,16 +91,14 @@ function home(env: FindOptions['env']): string {
   return env['HOME'] || homedir();
 }
 
-/** Another one after a change of the Go program. */
+/** Another one after a change of the Go program or its modules. */
 function cacheFolder(env: FindOptions['env']): string {
-  const sources = createHash('sha256')
-    .update(readFileSync(join(GO_PROGRAM, 'main.go')))
-    .digest('hex')
-    .slice(0, 8);
+  const sources = createHash('sha256');
+  for (const file of ['main.go', 'go.mod']) sources.update(readFileSync(join(GO_PROGRAM, file)));
   return join(
     env['XDG_CACHE_HOME'] || join(home(env), '.cache'),
     'email-mailbox-api',
-    `temporal-${TEMPORAL_CLI_VERSION}-${sources}`,
+    `temporal-${TEMPORAL_CLI_VERSION}-${sources.digest('hex').slice(0, 8)}`,
   );
 }
 
