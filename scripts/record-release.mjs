@@ -1,7 +1,8 @@
 // `node scripts/record-release.mjs`: records what later versions are tested with. The histories of the workflow tests go to
 // test/histories/<version>, where test/workflows/histories.test.ts replays them from then on; a store with open work goes to
 // test/releases/<version>.tar.xz, which test/releases/upgrade.test.ts upgrades (Debian, as root); the statements of the main
-// operations to bench/release/released.json, with which .ci/nightly compares them. `npm run release` does it; run it before, as often as needed. What a released version has is never recorded again, since its executions may be running anywhere.
+// operations to bench/release/released.json, with which .ci/nightly compares them. `npm run release` does it; run it before, as
+// often as needed. What a released version has is never recorded again, since its executions may be running anywhere.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';

@@ -72,7 +72,6 @@ interface Running {
   /** the last message of the child over its channel */
   message: unknown;
   lastLines: string[];
-  /** whether such a check is running */
 }
 
 /**

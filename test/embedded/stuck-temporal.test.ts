@@ -12,8 +12,8 @@ import { testTemporal } from '../helpers/servers/temporal.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
 
 /*
- * Programs that are killed, or stop waiting, cancel their calls. A call that is cancelled while Temporal reads from
- * SQLite can make every later statement fail; thousands of them do so within seconds.
+ * Programs that are killed, or stop waiting, cancel their calls. A call that was cancelled while Temporal read from
+ * SQLite could make every later statement fail in servers before 1.31; thousands of them did so within seconds.
  */
 
 const STORM_MS = 8_000;

@@ -26,7 +26,7 @@ const GATHER_MS = 20;
 /** From so many deliveries a second on, a line gathers them for longer, into fewer runs. */
 const BUSY_PER_SECOND = 8;
 const BUSY_GATHER_MS = 250;
-/** A line is busy when, for half a second, more deliveries came than that; it is no longer, as long after. */
+/** The surplus over that from which a line is busy: what comes in half a second at that rate. */
 const BUSY_FROM = BUSY_PER_SECOND / 2;
 /** A poor line has at most one turn a second: its retries follow a schedule of seconds and more anyway. */
 const POOR_MS = 1_000;

@@ -22,8 +22,8 @@ export interface Deployment {
   upSeconds: number;
   containers(): Promise<Container[]>;
   /**
-   * Ends the processes of a container of the service, of several at random, by SIGKILL, as a crash does: after `docker kill` a restart policy does nothing.
-   * Returns when the policy has started it again.
+   * Ends the processes of a container of the service, of several at random, by SIGKILL, as a crash does: after `docker kill` a
+   * restart policy does nothing. Returns when the policy has started it again.
    */
   crash(service: string): Promise<void>;
   /** Runs a line of a shell, such as `docker compose ps`; returns what it prints. */
