@@ -1,5 +1,5 @@
 import { createReadStream, createWriteStream } from 'node:fs';
-import { mkdir, open, readdir, rm, stat } from 'node:fs/promises';
+import { mkdir, open, readdir, rm } from 'node:fs/promises';
 import { dirname, join, normalize, sep } from 'node:path';
 import { Readable, type Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -110,30 +110,41 @@ export interface ArchiveEntry {
   stream: Readable;
 }
 
-/** The entries of an archive, one after another. @throws StartFailure when it is missing, cut off or no archive */
-export async function* readArchive(path: string): AsyncGenerator<ArchiveEntry> {
-  await stat(path).catch((error: NodeJS.ErrnoException) => {
-    throw new StartFailure(`${path} cannot be read (${error.code ?? 'unknown error'}).`);
-  });
+/**
+ * Hands over the entries of an archive, one after another.
+ * @throws StartFailure when it is missing, cut off or no archive, or when an entry cannot be written
+ */
+export async function readArchive(path: string, use: (entry: ArchiveEntry) => Promise<unknown>): Promise<void> {
   const tar = extract();
+  const used = useEntries(tar, use);
+  // the iterator of an archive that is cut off may never end, so the reading is waited for too
   const read = pipeline(createReadStream(path), createGunzip(), tar);
-  read.catch(() => {});
   try {
-    for await (const entry of tar) {
-      const { name, type } = entry.header;
-      yield { name, isFolder: type === 'directory', stream: entry as unknown as Readable };
-    }
-    await read;
+    await Promise.race([used, read]);
+    await Promise.all([used, read]);
   } catch (error) {
-    if (!isUnreadable(error)) throw error;
-    throw new StartFailure(`${path} is damaged or not a backup (${(error as Error).message}).`);
+    tar.destroy();
+    throw failureOf(path, error);
+  } finally {
+    used.catch(() => {});
+    read.catch(() => {});
   }
 }
 
-/** An error of the archive itself, not of the disk that its files go to. */
-function isUnreadable(error: unknown): boolean {
-  const { code = '', message = '' } = error as NodeJS.ErrnoException;
-  return code.startsWith('Z_') || /tar|unexpected end/i.test(message);
+async function useEntries(tar: ReturnType<typeof extract>, use: (entry: ArchiveEntry) => Promise<unknown>) {
+  for await (const entry of tar) {
+    const { name, type } = entry.header;
+    await use({ name, isFolder: type === 'directory', stream: entry as unknown as Readable });
+  }
+}
+
+/** What names a system call is of the disk; all else is of the archive. */
+function failureOf(path: string, error: unknown): StartFailure {
+  if (error instanceof StartFailure) return error;
+  const { code, syscall, message } = error as NodeJS.ErrnoException;
+  if (syscall === 'open' && code === 'ENOENT') return new StartFailure(`${path} cannot be read (${code}).`);
+  if (syscall !== undefined) return new StartFailure(`${path} cannot be unpacked: ${message}.`);
+  return new StartFailure(`${path} is damaged or not a backup (${message}).`);
 }
 
 /** Writes an entry of `readArchive` below a folder; its name without the first segment is the path there. */

@@ -97,21 +97,21 @@ async function unpack(file: string, places: Places, keyId: string): Promise<Mani
   for (const { unpacked } of Object.values(places)) await rm(unpacked, { recursive: true, force: true });
   await mkdir(places.storage.unpacked, { recursive: true, mode: 0o700 });
   let manifest: Manifest | undefined;
-  for await (const entry of readArchive(file)) {
+  await readArchive(file, async (entry) => {
     if (manifest === undefined) {
       manifest = await readManifest(file, entry);
       checkManifest(file, manifest, keyId);
-      continue;
+      return;
     }
     if (entry.name === NAMES.password) {
       const { unpacked } = places.password;
       await extractEntry({ ...entry, name: `/${NAMES.password}.unpacked` }, dirname(unpacked));
-      continue;
+      return;
     }
     const place = entry.name.startsWith(`${NAMES.postgres}/`) ? places.postgres : places.storage;
     const path = await extractEntry(entry, place.unpacked);
     if (place.owner !== undefined) await chown(path, place.owner.uid, place.owner.gid);
-  }
+  });
   if (manifest === undefined) throw new StartFailure(`${file} is not a backup.`);
   return manifest;
 }
