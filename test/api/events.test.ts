@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { sql } from 'drizzle-orm';
 import { EVENT_TYPES, type EventList, type EventType } from '../../src/contract/events.ts';
+import { eraseEventsOf } from '../../src/db/coordination/removal.ts';
 import type { Tx } from '../../src/db/driver/client.ts';
 import { alignPositions } from '../../src/db/queries/event-feed.ts';
 import { recordEvents } from '../../src/db/outbox.ts';
@@ -174,6 +175,20 @@ describe('the list of events', () => {
       const answer = await api.call('GET', `/webhooks/events?${query}`);
       expect([answer.statusCode, answer.json().detail]).toEqual([400, expect.stringContaining(detail as string)]);
     }
+  });
+
+  it('leaves out events whose content was erased, and continues after them', async () => {
+    const account = await storeAccount(api.database);
+    await commit(account, ['email.new', 'email.update', 'email.new']);
+    const { data } = await feed();
+    const { rows } = await api.database.pool.query<{ object_id: string }>(
+      'select object_id from events where id = $1',
+      [data[1]?.id],
+    );
+    await eraseEventsOf(api.database.db, account, [rows[0]?.object_id ?? '']);
+    expect(await names()).toEqual([`${account}/1`, `${account}/3`]);
+    expect(await names(`after=${data[1]?.id}`)).toEqual([`${account}/3`]);
+    expect(await names(`limit=2&order=desc&account_id=${account}`)).toEqual([`${account}/3`, `${account}/1`]);
   });
 
   it('continues in order after the database is restored from a dump', async () => {

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Replay, ReplayStatus } from '../../src/contract/runs/replay.ts';
 import type { WebhookEndpoint } from '../../src/contract/webhook.ts';
+import { eraseEventsOf } from '../../src/db/coordination/removal.ts';
 import { recordEvents } from '../../src/db/outbox.ts';
 import { newId } from '../../src/new-id.ts';
 import { cancelReplay } from '../../src/webhooks/log/replay-state.ts';
@@ -26,7 +27,8 @@ beforeEach(async () => {
   await api.database.pool.query('truncate webhook_endpoints, events, deliveries, pending_deliveries, replays');
   const body = { url: 'https://93.184.215.14/hook', trigger_events: ['email.new'] };
   endpoint = (await api.call('POST', '/webhooks/endpoints', { body })).json<WebhookEndpoint>();
-  const event = () => ({ type: 'email.new', objectId: newId('email'), data: {}, createdAt: new Date() }) as const;
+  const event = () =>
+    ({ type: 'email.new', objectId: newId('email'), data: { email: {} }, createdAt: new Date() }) as const;
   await api.database.db.transaction((tx) => recordEvents(tx, account, [event(), event(), event()]));
   await api.database.pool.query(`update deliveries set status = 'failed'`);
   await queueAsLogged(api.database);
@@ -93,6 +95,12 @@ describe('replays', () => {
     expect(await list(`endpoint_id=${newId('endpoint')}`)).toEqual([[], false]);
   });
 
+  it('leave out what was erased with its mailbox or folder', async () => {
+    const { rows } = await api.database.pool.query<{ object_id: string }>('select object_id from deliveries limit 1');
+    await eraseEventsOf(api.database.db, account, [rows[0]?.object_id ?? '']);
+    expect((await create({})).json<Replay>().total).toBe(2);
+  });
+
   it('are created once per Idempotency-Key', async () => {
     const headers = { 'idempotency-key': 'once' };
     const [one, two] = [await create({}, headers), await create({}, headers)];
@@ -105,7 +113,7 @@ describe('replays', () => {
     const event = (type: 'email.new' | 'email.delete') => ({
       type,
       objectId: newId('email'),
-      data: {},
+      data: { email: {} },
       createdAt: new Date(),
     });
     const body = { trigger_events: ['email.new', 'email.delete'] };

@@ -39,7 +39,8 @@ beforeEach(async () => {
   const account = await storeAccount(test.database);
   const secrets = createSecrets({ current: randomBytes(32) });
   endpointId = await storeEndpoint(test.database, secrets);
-  const event = () => ({ type: 'email.new', objectId: newId('email'), data: {}, createdAt: new Date() }) as const;
+  const event = () =>
+    ({ type: 'email.new', objectId: newId('email'), data: { email: {} }, createdAt: new Date() }) as const;
   await db.transaction((tx) => recordEvents(tx, account, Array.from({ length: MANY }, event)));
   await pool.query(`update deliveries set status = 'skipped', workflow_id = 'deliver/' || id`);
   await queueAsLogged(test.database);

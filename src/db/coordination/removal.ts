@@ -86,6 +86,9 @@ export async function deleteAccountRow(db: Queryable, accountId: string): Promis
   await db.delete(accounts).where(and(eq(accounts.id, accountId), isNotNull(accounts.removedAt)));
 }
 
+/** Whether the content of the event `e` was erased: the log knows that it happened, and nothing gives it out again. */
+export const IS_ERASED = sql`(e.data = '{}')`;
+
 /** The erased `data` of an account's events: empty, except that the last one names the account. */
 const ERASED_DATA = sql`case when e.type = 'account.remove'
   then '{"account":{"id":"' || e.account_id || '","user_id":"","name":"","provider":"imap"}}' else '{}' end`;

@@ -1,5 +1,6 @@
 import { type SQL, sql } from 'drizzle-orm';
 import { envelopeText, type EventType, type ListedEvent } from '../../contract/events.ts';
+import { IS_ERASED } from '../coordination/removal.ts';
 import type { Queryable } from '../driver/client.ts';
 import type { JsonOf } from '../driver/json-text.ts';
 
@@ -78,8 +79,8 @@ export interface FeedPage {
 }
 
 /**
- * The events after a position, oldest first, as JSON text; or those before it, newest first. One index scan for each type and
- * account, even rare ones.
+ * The events after a position, oldest first, as JSON text; or those before it, newest first; without those whose content was
+ * erased. One index scan for each type and account, even rare ones.
  */
 export async function readFeed(
   db: Queryable,
@@ -95,6 +96,7 @@ export async function readFeed(
       select found.* from unnest(${sql.param(types)}::text[]) as wanted (type) ${visible ?? sql``} cross join lateral (
         select e.id, e.position, e.account_id, e.sequence from events e
         where e.type = wanted.type and e.position < ${HORIZON} and ${visible ? isAfterInAccount(place, than) : isAfter(place, than)}
+          and not ${IS_ERASED}
         order by e.position ${order}, ${visible ? sql`` : sql`e.account_id ${order},`} e.sequence ${order} limit ${limit + 1}
       ) found
       order by position ${order}, account_id ${order}, sequence ${order} limit ${limit + 1}

@@ -1,6 +1,7 @@
 import { type SQL, sql } from 'drizzle-orm';
 import { type Replay, type ReplayFilter, REPLAYED_STATUSES, type ReplayStatus } from '../../contract/runs/replay.ts';
 import type { AttemptOutcome } from '../../contract/webhook.ts';
+import { IS_ERASED } from '../coordination/removal.ts';
 import type { Queryable } from '../driver/client.ts';
 import { LINES } from '../outbox.ts';
 
@@ -16,7 +17,7 @@ export interface ReplayScope {
 }
 
 /**
- * Whether the delivery `d` belongs to a replay: not a pending one, a test, or one in another running replay. Deliveries
+ * Whether the delivery `d` belongs to a replay: not a pending one, a test, one of an erased event, or one in another running replay. Deliveries
  * that a cancelled replay has queued and not made count by their previous status.
  */
 export function isReplayed(scope: ReplayScope): SQL {
@@ -31,6 +32,7 @@ export function isReplayed(scope: ReplayScope): SQL {
         or d.status_before_replay = any(${sql.param(statuses)}::text[]) and ${isLeftOver(scope)})`,
       sql`(d.replay_id is null or d.replay_id not in (
         select r.id from replays r where r.endpoint_id = ${endpointId} and r.status = 'running' and r.id <> ${id}))`,
+      sql`not exists (select from events e where e.id = d.event_id and ${IS_ERASED})`,
       ...(since === undefined ? [] : [sql`d.created_at >= ${since}::timestamptz`]),
       ...(until === undefined ? [] : [sql`d.created_at < ${until}::timestamptz`]),
       ...(types === undefined ? [] : [sql`d.event_type = any(${sql.param(types)}::text[])`]),

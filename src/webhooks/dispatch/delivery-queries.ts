@@ -1,6 +1,7 @@
 import { sql } from 'drizzle-orm';
 import type { EventType } from '../../contract/events.ts';
 import type { DeliveryStatus } from '../../contract/webhook.ts';
+import { IS_ERASED } from '../../db/coordination/removal.ts';
 import type { Db } from '../../db/driver/client.ts';
 
 /* Reads of deliveries for their runs; delivery-state.ts changes them. */
@@ -116,7 +117,8 @@ export async function pendingOfRun(db: Db, workflowId: string): Promise<string[]
 export async function getDeliveryState(db: Db, deliveryId: string): Promise<DeliveryState | undefined> {
   const { rows } = await db.execute<DeliveryState & Record<string, unknown>>(
     sql`select d.status, p.workflow_id as "workflowId", p.started_at is not null as started,
-        exists (select from webhook_endpoints e where e.id = d.endpoint_id) as "hasEndpoint"
+        exists (select from webhook_endpoints w where w.id = d.endpoint_id) as "hasEndpoint",
+        exists (select from events e where e.id = d.event_id and ${IS_ERASED}) as "isErased"
       from deliveries d left join pending_deliveries p on p.delivery_id = d.id where d.id = ${deliveryId}`,
   );
   return rows[0];
@@ -128,4 +130,6 @@ interface DeliveryState {
   started: boolean;
   /** false: its endpoint was deleted */
   hasEndpoint: boolean;
+  /** the content of its event was erased */
+  isErased: boolean;
 }

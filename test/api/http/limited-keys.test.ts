@@ -47,7 +47,7 @@ beforeAll(async () => {
   const { db, pool } = api.database;
   await api.call('POST', '/webhooks/endpoints', { body: ENDPOINT });
   for (const { account_id: accountId = '' } of [own, other]) {
-    const event = { type: 'account.add' as const, objectId: accountId, data: {}, createdAt: new Date() };
+    const event = { type: 'account.add' as const, objectId: accountId, data: { account: {} }, createdAt: new Date() };
     await db.transaction((tx) => recordEvents(tx, accountId, [event]));
     const { rows } = await pool.query('select id, event_id from deliveries where account_id = $1', [accountId]);
     happened.set(accountId, { event: rows[0].event_id, delivery: rows[0].id });

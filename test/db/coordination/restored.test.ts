@@ -31,7 +31,7 @@ async function feed(after?: Awaited<ReturnType<typeof placeOfRestoreAfter>>): Pr
 }
 
 async function record(accountId: string): Promise<void> {
-  const change = { type: 'email.new' as const, objectId: newId('email'), data: {}, createdAt: new Date() };
+  const change = { type: 'email.new' as const, objectId: newId('email'), data: { email: {} }, createdAt: new Date() };
   await test.database.db.transaction((tx) => recordEvents(tx, accountId, [change]));
 }
 

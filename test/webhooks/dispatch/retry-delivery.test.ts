@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { eraseEventsOf } from '../../../src/db/coordination/removal.ts';
 import { newId } from '../../../src/new-id.ts';
 import { retryDelivery } from '../../../src/webhooks/dispatch/retry-delivery.ts';
 import { requeueDelivery } from '../../../src/webhooks/log/delivery-state.ts';
@@ -88,6 +89,19 @@ describe('a manual retry', () => {
     for (const id of [newId('delivery'), newId('event'), 'x']) {
       await expect(retryDelivery(the.client, the.db, id)).rejects.toMatchObject({ code: 'not_found' });
     }
+  });
+
+  it('of one whose event was erased is refused, and makes no call', async () => {
+    await the.work();
+    const id = await oneDelivery();
+    await the.end(deliveryWorkflowId(id));
+    const [{ accountId = '', objectId = '' } = {}] = await the.log();
+    await eraseEventsOf(the.db, accountId, [objectId]);
+    await expect(retryDelivery(the.client, the.db, id)).rejects.toMatchObject({
+      code: 'not_found',
+      message: expect.stringContaining('was erased'),
+    });
+    expect(the.receiver.calls).toHaveLength(1);
   });
 
   it('of one whose run an operator ended continues in one new run, even when requested twice', async () => {

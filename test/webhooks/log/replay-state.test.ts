@@ -47,7 +47,7 @@ const change = async (text: string, ...values: unknown[]) => {
 
 /** Events of an account, whose deliveries have ended as `status`, each in a run. */
 async function ended(count: number, status = 'delivered', account = accounts[0]): Promise<void> {
-  const event = () => ({ type: 'email.new', objectId: 'email_1', data: {}, createdAt: new Date() }) as const;
+  const event = () => ({ type: 'email.new', objectId: 'email_1', data: { email: {} }, createdAt: new Date() }) as const;
   await test.database.db.transaction((tx) => recordEvents(tx, account, Array.from({ length: count }, event)));
   await change(
     `update deliveries set status = $1, workflow_id = 'deliver/' || id, attempts_count = 3 where status = 'pending'`,
@@ -147,7 +147,7 @@ describe('a replay', () => {
         endpoint: { id: endpointId, url: 'https://93.184.215.14/' },
         accountId: accounts[0],
         type: 'email.new',
-        data: {},
+        data: { email: {} },
       }),
     );
     await change(`update deliveries set status = 'delivered' where test`);
