@@ -126,12 +126,12 @@ test('lists conversations beside the emails, and reads one, by its address and b
 }, 180_000);
 
 /** Waits until the email is so for other mail programs, too. */
-const isInMailbox = (folder: string, flag: string, count: number) =>
+const isInMailbox = (folder: string, flag: string, count: number, { box } = owner) =>
   waitFor(
     async () => {
-      const lock = await owner.box.client.getMailboxLock(folder);
+      const lock = await box.client.getMailboxLock(folder);
       try {
-        const found = await owner.box.client.search(flag.startsWith('\\') ? { flagged: true } : { keyword: flag });
+        const found = await box.client.search(flag.startsWith('\\') ? { flagged: true } : { keyword: flag });
         return (found || []).length === count;
       } finally {
         lock.release();
@@ -210,6 +210,23 @@ test('changes ticked emails, and all that match the filters after it has said ho
   await usable('ticks', `${mailbox}?q=newsletter`, 'read-later');
 }, 180_000);
 
+test('changes the emails of ticked conversations, in the folder that is open', async () => {
+  for (const re of ['', 'Re: ']) await owner.receive('INBOX', `${re}A quince delivery`);
+  const inbox = await live.api.folder(owner.account.id, 'INBOX');
+  await desk.open(`${mailbox}?view=threads&folder=${inbox.id}&q=quince`);
+  await desk.click('Choose Re: A quince delivery', 'checkbox');
+  await desk.sees('1 chosen: 2 emails');
+  await usable('threads', `${mailbox}?view=threads&q=quince`, 'A quince delivery');
+  await desk.click('Labels…', 'button');
+  await desk.fill('Add', 'fruit');
+  await desk.click('Change the labels', 'button');
+  await desk.click('Change 2 emails', 'button');
+  await desk.sees('2 of 2 emails done');
+  await desk.picture('threads-done');
+  await desk.click('Done', 'button');
+  await isInMailbox('INBOX', 'fruit', 2);
+}, 180_000);
+
 test('says which emails of many could not be changed', async () => {
   const { call } = await owner.receive('INBOX', 'About to vanish');
   const made = await live.api.post<{ id: string }>(`/${owner.account.id}/emails/batch`, {
@@ -242,6 +259,20 @@ test('searches all mailboxes from the search box, and says which mailbox has it'
   await desk.sees('No email fits');
   await desk.choose('Show', '');
   await rowsAre(/complaint/, /order/);
+  await desk.click('Choose all shown', 'checkbox');
+  await desk.sees('2 chosen');
+  expect(await desk.page.$$('::-p-aria([name="Move…"])')).toEqual([]);
+  await desk.click('Labels…', 'button');
+  await desk.fill('Add', 'evergreen');
+  await desk.click('Change the labels', 'button');
+  await desk.click('Change 2 emails', 'button');
+  await waitFor(async () => (await desk.page.$$('dialog section progress[value="1"]')).length === 2, {
+    what: 'a change of one email in each mailbox',
+  });
+  expect(await desk.audit()).toEqual([]);
+  await desk.picture('search-done');
+  await desk.click('Done', 'button');
+  for (const person of [owner, other]) await isInMailbox('INBOX', 'evergreen', 1, person);
   await desk.page.click('.emails li:last-child a');
   await at(new RegExp(`/mailboxes/${other.account.id}/emails/`));
   await desk.page.goBack();

@@ -1,5 +1,5 @@
 import { useMutation, useQuery } from '@tanstack/preact-query';
-import { useEffect } from 'preact/hooks';
+import { useEffect, useId, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import { api, type EmailBatch, take } from '../api/client.ts';
 import { Dialog } from '../ui/dialog.tsx';
@@ -7,6 +7,7 @@ import { count } from '../ui/format.ts';
 import { Loading, Page, Problem, State } from '../ui/parts.tsx';
 import { type Change, type Chosen, useMailChanged } from './changes.ts';
 import { useListBefore } from './list.tsx';
+import { MailboxName } from './mailbox-name.tsx';
 import { useAccount } from './use-account.ts';
 
 /** Failures that are listed. */
@@ -25,41 +26,65 @@ function changeText({ trash, is_unread, is_starred, keywords, folders_ids }: Cha
   return [add, remove].filter((part) => part !== '').join(' and ');
 }
 
-interface Batch {
+/** Emails of one mailbox that are to be changed. */
+export interface Part {
   account: string;
   chosen: Chosen;
   /** how many emails were counted */
   counted: number;
+}
+
+interface Batches {
+  parts: readonly Part[];
   change: Change;
   close: (isDone: boolean) => void;
 }
 
-/** Makes one change of many emails: says how many, starts it when confirmed, and shows how far it is. */
-export function BatchDialog({ account, chosen, counted, change, close }: Batch) {
+/** Makes one change of many emails: says how many, starts it when confirmed, in each mailbox, and shows how far it is. */
+export function BatchDialog({ parts, change, close }: Batches) {
+  const [started, setStarted] = useState<{ account: string; batch: EmailBatch }[]>([]);
   const start = useMutation({
-    mutationFn: () =>
-      take(
-        api.POST('/api/v1/{account_id}/emails/batch', {
-          params: { path: { account_id: account } },
-          body: { ...chosen, change },
-        }),
-      ),
+    mutationFn: async () => {
+      for (const { account, chosen } of parts.slice(started.length)) {
+        const batch = await take(
+          api.POST('/api/v1/{account_id}/emails/batch', {
+            params: { path: { account_id: account } },
+            body: { ...chosen, change },
+          }),
+        );
+        setStarted((before) => [...before, { account, batch }]);
+      }
+    },
   });
-  const changed = useMailChanged(account);
+  const changed = useMailChanged();
+  const isStarted = started.length === parts.length;
   const end = () => {
-    if (start.data) void changed();
-    close(start.data !== undefined);
+    for (const { account } of started) void changed(account);
+    close(isStarted);
   };
+  const counted = parts.reduce((sum, part) => sum + part.counted, 0);
+  const total = isStarted ? started.reduce((sum, { batch }) => sum + batch.total, 0) : counted;
   return (
-    <Dialog title={`${emailsText(start.data?.total ?? counted)}: ${changeText(change)}`} close={end}>
-      {start.data ? (
-        <BatchState account={account} id={start.data.id} first={start.data} />
-      ) : (
-        <p>The change is made in the mailbox too: every mail program shows it.</p>
+    <Dialog title={`${emailsText(total)}: ${changeText(change)}`} close={end}>
+      {started.length === 0 && (
+        <p>
+          The change is made in the {parts.length === 1 ? 'mailbox' : `${count(parts.length)} mailboxes`} too: every
+          mail program shows it.
+        </p>
       )}
+      {started.map(({ account, batch }) => (
+        <section key={batch.id} class="stack-s">
+          {parts.length > 1 && (
+            <h3>
+              <MailboxName id={account} />
+            </h3>
+          )}
+          <BatchState account={account} id={batch.id} first={batch} />
+        </section>
+      ))}
       <Problem error={start.error} />
       <div class="dialog-foot">
-        {start.data ? (
+        {isStarted ? (
           <button type="button" class="button main-action" onClick={end}>
             Done
           </button>
@@ -87,16 +112,17 @@ function BatchState({ account, id, first }: { account: string; id: string; first
     ...(first ? { initialData: first, initialDataUpdatedAt: 0 } : {}),
     refetchInterval: ({ state }) => (state.data?.status === 'completed' ? false : 500),
   });
-  const changed = useMailChanged(account);
+  const changed = useMailChanged();
   const isDone = batch.data?.status === 'completed';
   useEffect(() => {
-    if (isDone) void changed();
+    if (isDone) void changed(account);
   }, [isDone]);
+  const text = useId();
   if (!batch.data) return batch.error ? <Problem error={batch.error} /> : <Loading lines={2} />;
   const { total, pending, changed: made, failed } = batch.data;
   return (
     <div class="stack-s">
-      <p class="row" id="batch" role="status">
+      <p class="row" id={text} role="status">
         <State of={isDone ? 'completed' : 'running'} />
         <span>
           {count(total - pending)} of {emailsText(total)} done
@@ -105,7 +131,7 @@ function BatchState({ account, id, first }: { account: string; id: string; first
       </p>
       <progress
         class="progress"
-        aria-labelledby="batch"
+        aria-labelledby={text}
         max={Math.max(1, total)}
         value={total === 0 ? 1 : made + failed}
       />

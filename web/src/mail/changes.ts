@@ -14,10 +14,10 @@ export type Chosen = Pick<CreateBatch, 'ids' | 'filter'>;
 /** Emails that one change can choose. */
 export const MOST_EMAILS = 10_000;
 
-/** Makes the lists and pages of a mailbox show what was changed. */
-export function useMailChanged(account: string): () => Promise<unknown> {
+/** What makes the lists and pages of a mailbox show what was changed. */
+export function useMailChanged(): (account: string) => Promise<unknown> {
   const queries = useQueryClient();
-  return () =>
+  return (account) =>
     Promise.all(
       ['emails', 'threads', 'thread', 'folders', 'email', 'history', 'search'].map((name) =>
         queries.invalidateQueries({ queryKey: name === 'search' || name === 'history' ? [name] : [name, account] }),
@@ -27,14 +27,14 @@ export function useMailChanged(account: string): () => Promise<unknown> {
 
 /** Changes one email. */
 export function useChange({ account_id, id }: Pick<Email, 'account_id' | 'id'>) {
-  const changed = useMailChanged(account_id);
+  const changed = useMailChanged();
   const params = { path: { account_id, email_id: id } };
   return useMutation({
     mutationFn: async ({ trash, ...change }: Change): Promise<unknown> =>
       trash
         ? take(api.DELETE('/api/v1/{account_id}/emails/{email_id}', { params }))
         : take(api.PATCH('/api/v1/{account_id}/emails/{email_id}', { params, body: change })),
-    onSuccess: changed,
+    onSuccess: () => changed(account_id),
   });
 }
 

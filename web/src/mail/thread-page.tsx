@@ -5,12 +5,11 @@ import { Allowed } from '../access/may.tsx';
 import { api, type Email, take } from '../api/client.ts';
 import { count } from '../ui/format.ts';
 import { Loading, Page, Problem, Time } from '../ui/parts.tsx';
-import { labelsOf } from './changes.ts';
 import { EmailActions } from './email-actions.tsx';
 import { emailQuery } from './email-query.ts';
 import { Clip, personName, PagedList, REFRESH_MS, Starred, useListBefore } from './list.tsx';
 import { Reader } from './reader.tsx';
-import { ChangeButtons } from './selection.tsx';
+import { ChangeButtons, labelsIn } from './selection.tsx';
 import { useAccount } from './use-account.ts';
 
 /** Emails of a conversation that are loaded at a time. */
@@ -47,10 +46,8 @@ export function ThreadPage({ account, id }: { account: string; id: string }) {
         emails.length > 1 &&
         !thread.hasNextPage && (
           <ChangeButtons
-            account={account}
-            chosen={{ filter: { thread_id: id } }}
-            counted={emails.length}
-            labels={[...new Set(emails.flatMap(labelsOf))].sort()}
+            parts={[{ account, chosen: { filter: { thread_id: id } }, counted: emails.length }]}
+            labels={labelsIn(emails)}
             done={() => {}}
           />
         )
