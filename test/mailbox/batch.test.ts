@@ -2,7 +2,13 @@ import { describe, expect, it } from '@jest/globals';
 import { eq } from 'drizzle-orm';
 import { createBatch, getBatch, listBatchResults } from '../../src/db/queries/batches.ts';
 import { emails, type StoredBatchChange } from '../../src/db/schema/index.ts';
+import { moveMessages } from '../../src/imap/move.ts';
+import { openFolder } from '../../src/imap/select.ts';
 import { changeMany } from '../../src/mailbox/changes/batch.ts';
+import { changeFlags } from '../../src/mailbox/changes/mark.ts';
+import { saveMoves } from '../../src/mailbox/changes/move.ts';
+import { loadLocationsOf } from '../../src/mailbox/store/moves.ts';
+import { applyVanished } from '../../src/mailbox/vanished.ts';
 import { isBehindOther, nextOfBatch } from '../../src/mailbox/store/batches.ts';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
 import { newId } from '../../src/new-id.ts';
@@ -66,6 +72,23 @@ it('waits for earlier batches of the same emails', async () => {
   expect(await behind()).toEqual([false, true, false]);
   await make(engine, first);
   expect(await behind()).toEqual([false, false, false]);
+});
+
+it('stars and moves an email, each with one event, though a sync has seen that it left before the move is stored', async () => {
+  const { engine, ids } = await filled({ capabilities: `${PLAIN} MOVE`, folders });
+  const { ctx, folder } = engine;
+  const [id = ''] = ids;
+  const [from] = (await loadLocationsOf(ctx.db, ctx.account.id, [id])).get(id) ?? [];
+  if (!from) throw new Error('the email has no location');
+  await changeFlags(ctx, id, STAR.flags);
+  await openFolder(ctx.session, from.path);
+  const { uids } = await moveMessages(ctx.session, [from.uid], 'Later');
+  await applyVanished(ctx, await folder(from.path), [from.uid]);
+  const arrived = { uid: uids.get(from.uid) ?? 0, from };
+  await saveMoves(ctx, await folder('Later'), [{ emailId: id, arrived }], async () => {});
+  await syncMailbox(ctx, { freshSession: true });
+  const [row] = await ctx.db.select({ flags: emails.flags }).from(emails).where(eq(emails.id, id));
+  expect([row?.flags, await updates(engine)]).toEqual([['\\flagged'], 2]);
 });
 
 describe.each(SERVERS)('on a server %s', (_, options) => {

@@ -302,7 +302,7 @@ async function storeMoves(
   const emailIds = moves.map(({ emailId }) => emailId);
   await changeEmails(tx, { lease: ctx.lease, emailIds, now: new Date(), finishes }, async (before) => {
     const added = arrivals.map(({ emailId, arrived }) => {
-      // Another call may have marked it as read or unread since the move started.
+      // Its flags may have changed since the move started, and a sync may have seen that it left.
       const stored = before.get(emailId)?.locations.find((location) => isAt(location, arrived.from));
       return {
         ...locationOf(ctx, emailId, target, arrived),
@@ -314,8 +314,8 @@ async function storeMoves(
   });
 }
 
-function isAt({ folderId, uid, vanishedAt }: StoredLocation, location: EmailLocation): boolean {
-  return folderId === location.folderId && uid === location.uid && !vanishedAt;
+function isAt({ folderId, uid }: StoredLocation, location: EmailLocation): boolean {
+  return folderId === location.folderId && uid === location.uid;
 }
 
 function locationOf(
