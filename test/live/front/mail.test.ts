@@ -207,6 +207,15 @@ test('changes ticked emails, and all that match the filters after it has said ho
   await desk.picture('batch-done');
   await desk.click('Done', 'button');
   await isInMailbox('INBOX', 'read-later', 33);
+  await desk.choose('Show', 'starred');
+  await desk.sees('Newsletter 32');
+  await desk.click('Choose all shown', 'checkbox');
+  await desk.click('Remove star', 'button');
+  await desk.click('Change 2 emails', 'button');
+  await desk.sees('2 of 2 emails done');
+  await desk.click('Done', 'button');
+  await isInMailbox('INBOX', '\\Flagged', 0);
+  await desk.choose('Show', '');
   await usable('ticks', `${mailbox}?q=newsletter`, 'read-later');
 }, 180_000);
 
@@ -217,14 +226,12 @@ test('changes the emails of ticked conversations, in the folder that is open', a
   await desk.click('Choose Re: A quince delivery', 'checkbox');
   await desk.sees('1 chosen: 2 emails');
   await usable('threads', `${mailbox}?view=threads&q=quince`, 'A quince delivery');
-  await desk.click('Labels…', 'button');
-  await desk.fill('Add', 'fruit');
-  await desk.click('Change the labels', 'button');
+  await desk.click('Trash', 'button');
   await desk.click('Change 2 emails', 'button');
+  // the rows leave the list before
+  await desk.sees('No email fits');
   await desk.sees('2 of 2 emails done');
-  await desk.picture('threads-done');
   await desk.click('Done', 'button');
-  await isInMailbox('INBOX', 'fruit', 2);
 }, 180_000);
 
 test('says which emails of many could not be changed', async () => {

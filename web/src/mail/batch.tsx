@@ -1,5 +1,5 @@
 import { useMutation, useQuery } from '@tanstack/preact-query';
-import { useEffect, useId, useState } from 'preact/hooks';
+import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import { api, type EmailBatch, take } from '../api/client.ts';
 import { Dialog } from '../ui/dialog.tsx';
@@ -40,66 +40,103 @@ interface Batches {
   close: (isDone: boolean) => void;
 }
 
-/** Makes one change of many emails: says how many, starts it when confirmed, in each mailbox, and shows how far it is. */
-export function BatchDialog({ parts, change, close }: Batches) {
-  const [started, setStarted] = useState<{ account: string; batch: EmailBatch }[]>([]);
+/** A dialog that makes one change of many emails, and what opens it. It outlives the rows that it changes. */
+export function useBatch(done: () => void = () => {}) {
+  const [asked, setAsked] = useState<Omit<Batches, 'close'>>();
+  const close = (isDone: boolean) => {
+    setAsked(undefined);
+    if (isDone) done();
+  };
+  return {
+    begin: (parts: readonly Part[], change: Change) => setAsked({ parts, change }),
+    dialog: asked && <BatchDialog {...asked} close={close} />,
+  };
+}
+
+/** Says how many emails a change is of, starts it when confirmed, in each mailbox, and shows how far it is. */
+function BatchDialog({ parts, change, close }: Batches) {
+  const [started, setStarted] = useState<ReadonlyMap<string, EmailBatch>>(new Map());
+  const [refused, setRefused] = useState<ReadonlyMap<string, unknown>>(new Map());
+  const isClosed = useRef(false);
+  useEffect(() => () => void (isClosed.current = true), []);
+  const left = parts.filter(({ account }) => !started.has(account));
   const start = useMutation({
     mutationFn: async () => {
-      for (const { account, chosen } of parts.slice(started.length)) {
-        const batch = await take(
-          api.POST('/api/v1/{account_id}/emails/batch', {
-            params: { path: { account_id: account } },
-            body: { ...chosen, change },
-          }),
+      setRefused(new Map());
+      for (const { account, chosen } of left) {
+        if (isClosed.current) return;
+        const params = { path: { account_id: account } };
+        await take(api.POST('/api/v1/{account_id}/emails/batch', { params, body: { ...chosen, change } })).then(
+          (batch) => setStarted((before) => new Map(before).set(account, batch)),
+          (error: unknown) => setRefused((before) => new Map(before).set(account, error)),
         );
-        setStarted((before) => [...before, { account, batch }]);
       }
     },
   });
   const changed = useMailChanged();
-  const isStarted = started.length === parts.length;
   const end = () => {
-    for (const { account } of started) void changed(account);
-    close(isStarted);
+    isClosed.current = true;
+    for (const account of started.keys()) void changed(account);
+    close(left.length === 0);
   };
-  const counted = parts.reduce((sum, part) => sum + part.counted, 0);
-  const total = isStarted ? started.reduce((sum, { batch }) => sum + batch.total, 0) : counted;
+  const counted = (of: readonly Part[]) =>
+    of.reduce((sum, { account, counted }) => sum + (started.get(account)?.total ?? counted), 0);
   return (
-    <Dialog title={`${emailsText(total)}: ${changeText(change)}`} close={end}>
-      {started.length === 0 && (
+    <Dialog title={`${emailsText(counted(parts))}: ${changeText(change)}`} close={end}>
+      {started.size + refused.size === 0 && (
         <p>
           The change is made in the {parts.length === 1 ? 'mailbox' : `${count(parts.length)} mailboxes`} too: every
           mail program shows it.
         </p>
       )}
-      {started.map(({ account, batch }) => (
-        <section key={batch.id} class="stack-s">
-          {parts.length > 1 && (
-            <h3>
-              <MailboxName id={account} />
-            </h3>
-          )}
-          <BatchState account={account} id={batch.id} first={batch} />
-        </section>
+      {parts.map(({ account }) => (
+        <PartState
+          key={account}
+          account={account}
+          isNamed={parts.length > 1}
+          batch={started.get(account)}
+          error={refused.get(account)}
+        />
       ))}
-      <Problem error={start.error} />
       <div class="dialog-foot">
-        {isStarted ? (
+        {left.length === 0 ? (
           <button type="button" class="button main-action" onClick={end}>
             Done
           </button>
         ) : (
           <>
             <button type="button" class="button" onClick={end}>
-              Cancel
+              {started.size > 0 ? 'Leave the rest' : 'Cancel'}
             </button>
             <button type="button" class="button main-action" disabled={start.isPending} onClick={() => start.mutate()}>
-              {start.isPending ? 'One moment …' : `Change ${emailsText(counted)}`}
+              {start.isPending ? 'One moment …' : `Change ${emailsText(counted(left))}`}
             </button>
           </>
         )}
       </div>
     </Dialog>
+  );
+}
+
+interface OfPart {
+  account: string;
+  isNamed: boolean;
+  batch: EmailBatch | undefined;
+  error: unknown;
+}
+
+/** How far the change is in one mailbox; nothing before it was tried there. */
+function PartState({ account, isNamed, batch, error }: OfPart) {
+  if (!batch && !error) return null;
+  return (
+    <section class="stack-s">
+      {isNamed && (
+        <h3>
+          <MailboxName id={account} />
+        </h3>
+      )}
+      {batch ? <BatchState account={account} id={batch.id} first={batch} /> : <Problem error={error} />}
+    </section>
   );
 }
 

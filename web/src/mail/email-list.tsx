@@ -6,7 +6,7 @@ import { EmailLink } from './email-link.tsx';
 import { EmptyMail } from './empty-mail.tsx';
 import type { MailFilter } from './filters.tsx';
 import { PAGED, PagedList, ROWS } from './list.tsx';
-import { EmailSelection, type ReadEmails, readEmails, Tick, useTicks } from './selection.tsx';
+import { EmailSelection, type ReadEmails, readEmails, type Selection, Tick, useSelection } from './selection.tsx';
 
 /** What a row shows of an email. */
 export const ROW_FIELDS =
@@ -20,18 +20,22 @@ export function EmailList({ account, folder, filter }: { account: string; folder
     queryFn: ({ pageParam }) => read({ fields: ROW_FIELDS, limit: ROWS, cursor: pageParam }),
     ...PAGED,
   });
+  const { selection, dialog } = useSelection(filter);
   return (
-    <PagedList list={list} empty={<EmptyMail account={account} filtered={Object.keys(filter).length > 0} />}>
-      {(emails) => (
-        <EmailRows
-          emails={emails}
-          hasMore={list.hasNextPage}
-          list={[account, folder, filter]}
-          filter={filter}
-          read={read}
-        />
-      )}
-    </PagedList>
+    <>
+      {dialog}
+      <PagedList list={list} empty={<EmptyMail account={account} filtered={Object.keys(filter).length > 0} />}>
+        {(emails) => (
+          <EmailRows
+            emails={emails}
+            hasMore={list.hasNextPage}
+            list={[account, folder, filter]}
+            selection={selection}
+            read={read}
+          />
+        )}
+      </PagedList>
+    </>
   );
 }
 
@@ -40,18 +44,18 @@ interface Rows {
   hasMore: boolean;
   /** names the list with its filters */
   list: readonly unknown[];
-  filter: object;
+  selection: Selection;
   read: ReadEmails;
   /** what comes first in a row */
   children?: (email: Email) => ComponentChildren;
 }
 
 /** The rows of a list of emails, which can be ticked and changed. */
-export function EmailRows({ emails, hasMore, list, filter, read, children }: Rows) {
-  const { ticks, setTicks, toggle } = useTicks(filter);
+export function EmailRows({ emails, hasMore, list, selection, read, children }: Rows) {
+  const { ticks, toggle } = selection;
   return (
     <>
-      <EmailSelection {...{ emails, hasMore, ticks, setTicks, list, read }} />
+      <EmailSelection {...{ emails, hasMore, selection, list, read }} />
       <ul class={children ? 'emails across' : 'emails'}>
         {emails.map((email) => (
           <li key={email.id}>

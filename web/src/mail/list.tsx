@@ -29,7 +29,7 @@ interface PagedList<T> {
   fetchNextPage: () => Promise<unknown>;
 }
 
-/** A list that loads further rows on demand, in its state: loading, failed, empty, or its rows. */
+/** A list that loads further rows on demand, in its state: loading, failed, empty, or its rows, which stay when a refresh fails. */
 export function PagedList<T>({
   list,
   empty,
@@ -41,15 +41,15 @@ export function PagedList<T>({
 }) {
   const rows = list.data?.pages.flatMap(({ data }) => data) ?? [];
   if (list.isPending) return <Loading lines={6} />;
-  if (list.error)
-    return (
-      <div class="card-body">
-        <Problem error={list.error} retry={() => void list.refetch()} />
-      </div>
-    );
-  if (rows.length === 0) return <>{empty}</>;
+  const problem = list.error && (
+    <div class="card-body">
+      <Problem error={list.error} retry={() => void list.refetch()} />
+    </div>
+  );
+  if (rows.length === 0) return <>{problem || empty}</>;
   return (
     <>
+      {problem}
       {children(rows)}
       {list.hasNextPage && (
         <div class="pager">

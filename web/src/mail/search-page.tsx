@@ -8,7 +8,7 @@ import { EmailRows, ROW_FIELDS } from './email-list.tsx';
 import { Filters, useMailFilter } from './filters.tsx';
 import { PAGED, PagedList, ROWS } from './list.tsx';
 import { MailboxName } from './mailbox-name.tsx';
-import type { ReadEmails } from './selection.tsx';
+import { type ReadEmails, useSelection } from './selection.tsx';
 
 /** Emails of all mailboxes, newest first. */
 export function SearchPage() {
@@ -23,6 +23,7 @@ export function SearchPage() {
     queryFn: ({ pageParam }) => read({ fields: ROW_FIELDS, limit: ROWS, cursor: pageParam }),
     ...PAGED,
   });
+  const { selection, dialog } = useSelection(filter);
   return (
     <Page
       title="Mail of all mailboxes"
@@ -34,9 +35,16 @@ export function SearchPage() {
           <Filters />
           <TextField label="From" type="email" placeholder="Whole address" value={from} set={setFrom} />
         </div>
+        {dialog}
         <PagedList list={list} empty={<Empty title="No email fits">Try other words, or fewer filters.</Empty>}>
           {(emails) => (
-            <EmailRows emails={emails} hasMore={list.hasNextPage} list={['all', filter]} filter={filter} read={read}>
+            <EmailRows
+              emails={emails}
+              hasMore={list.hasNextPage}
+              list={['all', filter]}
+              selection={selection}
+              read={read}
+            >
               {({ account_id: id }) => (
                 <span class="where">
                   <span class="visually-hidden">In the mailbox </span>

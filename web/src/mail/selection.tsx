@@ -1,4 +1,4 @@
-import { useQuery } from '@tanstack/preact-query';
+import { useQueries, useQuery } from '@tanstack/preact-query';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { Allowed } from '../access/may.tsx';
@@ -6,7 +6,7 @@ import { api, type Email, take } from '../api/client.ts';
 import { count } from '../ui/format.ts';
 import { Problem } from '../ui/parts.tsx';
 import { given } from '../ui/query.ts';
-import { BatchDialog, emailsText, type Part } from './batch.tsx';
+import { emailsText, type Part, useBatch } from './batch.tsx';
 import { LabelsForm, MoveForm } from './change-forms.tsx';
 import { type Change, labelsOf, MOST_EMAILS } from './changes.ts';
 import type { MailFilter } from './filters.tsx';
@@ -22,10 +22,16 @@ export interface Ticks {
 
 const NO_TICKS: Ticks = { ids: new Set(), isAll: false };
 
-type SetTicks = (ticks: Ticks) => void;
+/** The ticks of a list, what changes them, and the dialog of a change. */
+export interface Selection {
+  ticks: Ticks;
+  setTicks: (ticks: Ticks) => void;
+  toggle: (id: string) => void;
+  begin: (parts: readonly Part[], change: Change) => void;
+}
 
-/** The ticks of a list, and what ticks a row or takes its tick away. They end when the filters of the list change. */
-export function useTicks(filter: object) {
+/** What is ticked in a list; ticks end when its filters change. The dialog belongs beside the list: it outlives the rows. */
+export function useSelection(filter: object) {
   const [ticks, setTicks] = useState(NO_TICKS);
   const filterText = JSON.stringify(filter);
   useEffect(() => setTicks(NO_TICKS), [filterText]);
@@ -34,7 +40,8 @@ export function useTicks(filter: object) {
     if (!ids.delete(id)) ids.add(id);
     setTicks({ ids, isAll: false });
   };
-  return { ticks, setTicks, toggle };
+  const { begin, dialog } = useBatch(() => setTicks(NO_TICKS));
+  return { selection: { ticks, setTicks, toggle, begin } satisfies Selection, dialog };
 }
 
 /** Ticks a row of a list. */
@@ -48,8 +55,7 @@ export function Tick({ subject, checked, toggle }: { subject: string; checked: b
 
 interface Bar {
   rows: readonly { id: string }[];
-  ticks: Ticks;
-  setTicks: SetTicks;
+  selection: Selection;
   /** how many are chosen */
   status: string;
   /** another choice than the rows that are shown */
@@ -60,7 +66,7 @@ interface Bar {
 }
 
 /** The row above a list: what is ticked, and what can be done with it. */
-function SelectionBar({ rows, ticks, setTicks, status, choice, parts, labels, error }: Bar) {
+function SelectionBar({ rows, selection: { ticks, setTicks, begin }, status, choice, parts, labels, error }: Bar) {
   const isEachTicked = isEach(rows, ticks);
   return (
     <Allowed to="change">
@@ -80,7 +86,7 @@ function SelectionBar({ rows, ticks, setTicks, status, choice, parts, labels, er
         </span>
         {choice}
         <Problem error={error} />
-        {parts.length > 0 && <ChangeButtons parts={parts} labels={labels} done={() => setTicks(NO_TICKS)} />}
+        {parts.length > 0 && <ChangeButtons parts={parts} labels={labels} begin={begin} />}
       </div>
     </Allowed>
   );
@@ -98,22 +104,21 @@ export type ReadEmails = (
 interface OfEmails {
   emails: readonly Email[];
   hasMore: boolean;
-  ticks: Ticks;
-  setTicks: SetTicks;
+  selection: Selection;
   /** names the list with its filters */
   list: readonly unknown[];
   read: ReadEmails;
 }
 
 /** The row above a list of emails. */
-export function EmailSelection({ emails, hasMore, ticks, setTicks, list, read }: OfEmails) {
+export function EmailSelection({ emails, hasMore, selection, list, read }: OfEmails) {
+  const { ticks, setTicks } = selection;
   const matching = useMatching(list, read, ticks.isAll);
   const chosen = ticks.isAll ? (matching.data?.emails ?? []) : emails.filter(({ id }) => ticks.ids.has(id));
   return (
     <SelectionBar
       rows={emails}
-      ticks={ticks}
-      setTicks={setTicks}
+      selection={selection}
       status={ticks.isAll ? matchingText(matching.data) : chosenText(chosen.length)}
       choice={
         isEach(emails, ticks) &&
@@ -182,41 +187,45 @@ interface OfThreads {
   account: string;
   folder: string;
   threads: readonly { id: string }[];
-  ticks: Ticks;
-  setTicks: SetTicks;
+  selection: Selection;
 }
 
 /** The row above a list of conversations; a change is of their emails in the folder that is open. */
-export function ThreadSelection({ account, folder, threads, ticks, setTicks }: OfThreads) {
-  const ids = [...ticks.ids].sort();
-  const inside = useQuery({
-    queryKey: ['emails', account, folder, 'of conversations', ids],
-    queryFn: async ({ signal }) => {
-      let emails: Email[] = [];
-      for (const thread of ids) {
-        for (let cursor: string | null = ''; cursor !== null; ) {
-          const query = { thread_id: thread, fields: 'account_id,keywords', limit: PAGE, cursor };
-          const page: Awaited<ReturnType<ReadEmails>> = await readEmails(account, folder, query, signal);
-          emails = emails.concat(page.data);
-          cursor = page.cursor;
-        }
-      }
-      return emails;
-    },
-    enabled: ids.length > 0,
+export function ThreadSelection({ account, folder, threads, selection }: OfThreads) {
+  const ids = threads.map(({ id }) => id).filter((id) => selection.ticks.ids.has(id));
+  const found = useQueries({
+    queries: ids.map((thread) => ({
+      queryKey: ['emails of a thread', account, folder, thread],
+      queryFn: ({ signal }: { signal: AbortSignal }) => emailsOf(account, folder, thread, signal),
+      refetchOnWindowFocus: false,
+      gcTime: 0,
+    })),
   });
-  const emails = ids.length > 0 ? inside.data : undefined;
+  const emails = found.flatMap(({ data }) => data ?? []);
+  const isCounted = found.every(({ data }) => data !== undefined);
   return (
     <SelectionBar
       rows={threads}
-      ticks={ticks}
-      setTicks={setTicks}
-      status={emails ? `${chosenText(ids.length)}: ${emailsText(emails.length)}` : chosenText(ids.length)}
-      parts={partsOf(emails ?? [])}
-      labels={labelsIn(emails ?? [])}
-      error={inside.error}
+      selection={selection}
+      status={
+        ids.length === 0 ? '' : `${chosenText(ids.length)}: ${isCounted ? emailsText(emails.length) : 'counting …'}`
+      }
+      parts={isCounted ? partsOf(emails) : []}
+      labels={labelsIn(emails)}
+      error={found.find(({ error }) => error)?.error}
     />
   );
+}
+
+async function emailsOf(account: string, folder: string, thread: string, signal: AbortSignal): Promise<Email[]> {
+  let emails: Email[] = [];
+  for (let cursor: string | null = ''; cursor !== null; ) {
+    const query = { thread_id: thread, fields: 'account_id,keywords', limit: PAGE, cursor };
+    const page: Awaited<ReturnType<ReadEmails>> = await readEmails(account, folder, query, signal);
+    emails = emails.concat(page.data);
+    cursor = page.cursor;
+  }
+  return emails;
 }
 
 /** A page of the emails of a mailbox, or of one of its folders. */
@@ -245,21 +254,18 @@ const SIMPLE: [string, Change][] = [
   ['Remove star', { is_starred: false }],
 ];
 
-/** Buttons that change many emails; those of several mailboxes have no folder in common. */
-export function ChangeButtons({
-  parts,
-  labels,
-  done,
-}: {
+interface Buttons {
   parts: readonly Part[];
   labels: readonly string[];
-  done: () => void;
-}) {
+  begin: (parts: readonly Part[], change: Change) => void;
+}
+
+/** Buttons that change many emails; those of several mailboxes have no folder in common. */
+export function ChangeButtons({ parts, labels, begin }: Buttons) {
   const [form, setForm] = useState<'labels' | 'move'>();
-  const [change, setChange] = useState<{ parts: readonly Part[]; made: Change }>();
-  const choose = (made: Change) => {
+  const choose = (change: Change) => {
     setForm(undefined);
-    setChange({ parts, made });
+    begin(parts, change);
   };
   const close = () => setForm(undefined);
   const [{ account } = { account: '' }, ...others] = parts;
@@ -283,16 +289,6 @@ export function ChangeButtons({
       </button>
       {form === 'labels' && <LabelsForm labels={labels} submit={choose} close={close} />}
       {form === 'move' && <MoveForm account={account} submit={choose} close={close} />}
-      {change && (
-        <BatchDialog
-          parts={change.parts}
-          change={change.made}
-          close={(isDone) => {
-            setChange(undefined);
-            if (isDone) done();
-          }}
-        />
-      )}
     </div>
   );
 }

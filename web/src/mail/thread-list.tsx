@@ -6,7 +6,7 @@ import { given } from '../ui/query.ts';
 import { EmptyMail } from './empty-mail.tsx';
 import type { MailFilter } from './filters.tsx';
 import { Clip, MailLink, PAGED, PagedList, peopleNames, ROWS, Starred } from './list.tsx';
-import { ThreadSelection, Tick, useTicks } from './selection.tsx';
+import { ThreadSelection, Tick, useSelection } from './selection.tsx';
 
 /** The conversations of a mailbox or of one of its folders. */
 export function ThreadList({ account, folder, filter }: { account: string; folder: string; filter: MailFilter }) {
@@ -21,23 +21,27 @@ export function ThreadList({ account, folder, filter }: { account: string; folde
       ),
     ...PAGED,
   });
-  const { ticks, setTicks, toggle } = useTicks(query);
+  const { selection, dialog } = useSelection(query);
+  const { ticks, toggle } = selection;
   return (
-    <PagedList list={list} empty={<EmptyMail account={account} filtered={Object.keys(filter).length > 0} />}>
-      {(threads) => (
-        <>
-          <ThreadSelection {...{ account, folder, threads, ticks, setTicks }} />
-          <ul class="emails">
-            {threads.map((thread) => (
-              <li key={thread.id}>
-                <Tick subject={thread.subject} checked={ticks.ids.has(thread.id)} toggle={() => toggle(thread.id)} />
-                <ThreadLink thread={thread} />
-              </li>
-            ))}
-          </ul>
-        </>
-      )}
-    </PagedList>
+    <>
+      {dialog}
+      <PagedList list={list} empty={<EmptyMail account={account} filtered={Object.keys(filter).length > 0} />}>
+        {(threads) => (
+          <>
+            <ThreadSelection {...{ account, folder, threads, selection }} />
+            <ul class="emails">
+              {threads.map((thread) => (
+                <li key={thread.id}>
+                  <Tick subject={thread.subject} checked={ticks.ids.has(thread.id)} toggle={() => toggle(thread.id)} />
+                  <ThreadLink thread={thread} />
+                </li>
+              ))}
+            </ul>
+          </>
+        )}
+      </PagedList>
+    </>
   );
 }
 

@@ -5,6 +5,7 @@ import { Allowed } from '../access/may.tsx';
 import { api, type Email, take } from '../api/client.ts';
 import { count } from '../ui/format.ts';
 import { Loading, Page, Problem, Time } from '../ui/parts.tsx';
+import { useBatch } from './batch.tsx';
 import { EmailActions } from './email-actions.tsx';
 import { emailQuery } from './email-query.ts';
 import { Clip, personName, PagedList, REFRESH_MS, Starred, useListBefore } from './list.tsx';
@@ -38,6 +39,7 @@ export function ThreadPage({ account, id }: { account: string; id: string }) {
   });
   const emails = thread.data?.pages.flatMap(({ data }) => data) ?? [];
   const total = `${count(emails.length)}${thread.hasNextPage ? ' or more' : ''}`;
+  const { begin, dialog } = useBatch();
   return (
     <Page
       title={thread.data ? emails.at(-1)?.subject || '(no subject)' : 'Conversation'}
@@ -48,12 +50,13 @@ export function ThreadPage({ account, id }: { account: string; id: string }) {
           <ChangeButtons
             parts={[{ account, chosen: { filter: { thread_id: id } }, counted: emails.length }]}
             labels={labelsIn(emails)}
-            done={() => {}}
+            begin={begin}
           />
         )
       }
       up={{ href: list ?? `/mailboxes/${account}?view=threads`, label: mailbox.data?.name ?? 'Mailbox' }}
     >
+      {dialog}
       <PagedList list={thread} empty={null}>
         {(rows) => (
           <ol class="conversation">
