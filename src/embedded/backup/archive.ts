@@ -1,7 +1,7 @@
 import { createReadStream, createWriteStream } from 'node:fs';
 import { mkdir, open, readdir, rm } from 'node:fs/promises';
 import { dirname, join, normalize, sep } from 'node:path';
-import { Readable, type Writable } from 'node:stream';
+import { PassThrough, Readable, type Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
 import { extract, pack } from 'tar-stream';
@@ -116,7 +116,8 @@ export interface ArchiveEntry {
  */
 export async function readArchive(path: string, use: (entry: ArchiveEntry) => Promise<unknown>): Promise<void> {
   const tar = extract();
-  const used = useEntries(tar, use);
+  let using: Promise<unknown> = Promise.resolve();
+  const used = useEntries(tar, (entry) => (using = use(entry)));
   // the iterator of an archive that is cut off may never end, so the reading is waited for too
   const read = pipeline(createReadStream(path), createGunzip(), tar);
   try {
@@ -124,6 +125,8 @@ export async function readArchive(path: string, use: (entry: ArchiveEntry) => Pr
     await Promise.all([used, read]);
   } catch (error) {
     tar.destroy();
+    // what it writes is removed next
+    await using.catch(() => {});
     throw failureOf(path, error);
   } finally {
     used.catch(() => {});
@@ -134,7 +137,10 @@ export async function readArchive(path: string, use: (entry: ArchiveEntry) => Pr
 async function useEntries(tar: ReturnType<typeof extract>, use: (entry: ArchiveEntry) => Promise<unknown>) {
   for await (const entry of tar) {
     const { name, type } = entry.header;
-    await use({ name, isFolder: type === 'directory', stream: entry as unknown as Readable });
+    // readers of an entry that is destroyed may wait for ever; those of a stream of Node.js get the error
+    const stream = new PassThrough();
+    pipeline(entry as unknown as Readable, stream).catch(() => {});
+    await use({ name, isFolder: type === 'directory', stream });
   }
 }
 
