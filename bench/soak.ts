@@ -14,8 +14,10 @@ const MINUTES = Number(process.env.SOAK_MINUTES ?? 60);
 const CORES = Number(process.env.SOAK_CORES ?? 0);
 /** when the worker is killed, minutes after the begin */
 const KILLS = (process.env.SOAK_KILLS ?? '10,35').split(',').map(Number);
+/** multiplies the traffic */
+const RATE = Number(process.env.SOAK_RATE ?? 1);
 /** in each minute, over all mailboxes */
-const RATES = { mails: 120, sends: 6, marks: 8, lists: 140 };
+const RATES = { mails: 120 * RATE, sends: 6 * RATE, marks: 8 * RATE, lists: 140 * RATE };
 /** What grows by the first use of each part is no slope. */
 const WARM_UP = 0.3;
 

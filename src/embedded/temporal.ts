@@ -35,6 +35,9 @@ const DYNAMIC_CONFIG = [
   // two a second: a run that ends sooner enters the list of runs once, at its end, instead of at its start too
   'history.visibilityProcessorMaxPollRPS=2',
   'history.visibilityTaskBatchSize=1000',
+  // ended executions stay in these until others need the room: by default 128,000, of about 30 KB each, and 128 MiB
+  'history.hostLevelCacheMaxSize=4000',
+  'history.eventsHostLevelCacheMaxSizeBytes=16777216',
 ];
 
 /*
