@@ -85,8 +85,15 @@ export function createMailboxActivities(deps: MailboxActivityDeps) {
 
 async function watchUntilEnd(deps: WatchDeps, accountId: string): Promise<void> {
   const { cancellationSignal } = Context.current();
-  await deps.admission?.admit(cancellationSignal);
-  if (cancellationSignal.aborted) return;
+  const endFirstPass = (await deps.admission?.admit(cancellationSignal)) ?? (() => {});
+  try {
+    if (!cancellationSignal.aborted) await watchAdmitted(deps, accountId, endFirstPass);
+  } finally {
+    endFirstPass();
+  }
+}
+
+async function watchAdmitted(deps: WatchDeps, accountId: string, endFirstPass: () => void): Promise<void> {
   const lease = await takeLease(deps.db, accountId, deps.workerId ?? null);
   const settings = lease && (await loadSyncSettings(deps.db, accountId));
   if (!lease || !settings) throw toFailure(accountNotFound());
@@ -107,7 +114,10 @@ async function watchUntilEnd(deps: WatchDeps, accountId: string): Promise<void> 
       watch(ctx, {
         pollMs: deps.sync.pollMs,
         signal: end.signal,
-        onInSync: () => deps.signalConnected(accountId),
+        onInSync: () => {
+          endFirstPass();
+          return deps.signalConnected(accountId);
+        },
         onRoomWanted: (wanted) => deps.leases.onRoomWanted((id) => id === accountId && wanted()),
       }),
       checkLogins(mailbox, end.signal),

@@ -4,21 +4,26 @@ import { sleep } from '../async.ts';
 /*
  * A watch begins with a pass over its mailbox. After a start, or when another worker is lost, hundreds of them begin at once: without
  * a limit, the passes of all of them delay everything that callers wait for, workflow tasks time out, and their work is
- * thrown away and done again. So watches begin one after another, each once this process has time left.
+ * thrown away and done again. So watches begin one after another, each once this process has time left, or few others are in
+ * their first pass.
  */
 
 /** Lets watches begin. */
 export interface Admission {
-  /** Resolves when it is the caller's turn, or the signal aborts. */
-  admit(signal: AbortSignal): Promise<void>;
+  /** Resolves when it is the caller's turn, or the signal aborts, with what the caller calls when its first pass has ended. */
+  admit(signal: AbortSignal): Promise<() => void>;
 }
 
 /** The event loop is measured for so long, ms: no more than one watch begins in it. */
 const SAMPLE_MS = 20;
 /** The part of its time that the event loop may be busy. */
 const BUSY = 0.8;
-/** A watch waits for a calm moment no longer than this, so that a process that stays busy takes up all of them in the end, ms. */
-const LONGEST_MS = 1_000;
+/** First passes at a time in a process that stays busy: with more of them, each takes as much longer. */
+const BUSY_PASSES = 2;
+/** A watch waits no longer than this, so that passes which hang hold up no others for good, ms. */
+const LONGEST_MS = 10_000;
+/** After a pause of this length the first watch begins at once, ms. */
+const PAUSE_MS = 1_000;
 
 export interface AdmissionOptions {
   /** the part of the time since the call before in which the event loop was busy, 0 to 1 */
@@ -31,26 +36,32 @@ export function createAdmission({
   utilization = sinceLastCall(),
   longestMs = LONGEST_MS,
 }: AdmissionOptions = {}): Admission {
-  let last = Promise.resolve();
+  let last: Promise<unknown> = Promise.resolve();
   let admittedAt = -Infinity;
+  let passes = 0;
 
   async function untilCalm(signal: AbortSignal): Promise<void> {
     const began = performance.now();
     // the first one in a while is measured by the time since the one before
-    if (began - admittedAt > longestMs && utilization() < BUSY) return;
+    if (began - admittedAt > PAUSE_MS && utilization() < BUSY) return;
     while (!signal.aborted && performance.now() - began < longestMs) {
       utilization();
       await sleep(SAMPLE_MS, signal);
-      if (utilization() < BUSY) return;
+      if (utilization() < BUSY || passes < BUSY_PASSES) return;
     }
   }
 
   return {
     admit(signal) {
       const turn = last.then(async () => {
-        if (signal.aborted) return;
-        await untilCalm(signal);
+        if (!signal.aborted) await untilCalm(signal);
         admittedAt = performance.now();
+        passes += 1;
+        let isOver = false;
+        return () => {
+          if (!isOver) passes -= 1;
+          isOver = true;
+        };
       });
       last = turn;
       return turn;

@@ -5,6 +5,7 @@ import { sql } from 'drizzle-orm';
 import { toFailure, withFailures } from '../../src/activities/failures.ts';
 import { createRemoveActivities } from '../../src/activities/remove.ts';
 import { createFinishedRuns } from '../../src/db/coordination/finished-runs.ts';
+import { execute } from '../../src/api/commands/run-workflow.ts';
 import { createCommands } from '../../src/api/commands/index.ts';
 import { CallOutage, workflowErrorToApiError } from '../../src/api/commands/run-errors.ts';
 import type { Commands } from '../../src/api/deps.ts';
@@ -238,6 +239,17 @@ describe('connecting', () => {
     });
     await idle.close();
   });
+
+  it('is refused within seconds when a worker is there, but too busy to take the run', async () => {
+    const idle = await testClient();
+    const began = performance.now();
+    const call = { type: 'connectMailbox', workflowId: `untaken-${newId('change')}`, args: [], summary: 'x' };
+    const answer = execute({ client: idle.api, hasWorker: async () => true }, { ...call, deadlineMs: 60_000 });
+    await expect(answer).rejects.toMatchObject({ part: 'worker', begun: 'no' });
+    expect(performance.now() - began).toBeLessThan(9_000);
+    expect((await idle.client.workflow.getHandle(call.workflowId).describe()).status.name).toBe('TERMINATED');
+    await idle.close();
+  }, 20_000);
 });
 
 describe('removing', () => {

@@ -8,18 +8,33 @@ it('watches begin in the order of their calls, and not faster than a busy proces
   let busy = 1;
   const admission = createAdmission({ utilization: () => busy, longestMs: 60_000 });
   const begun: number[] = [];
-  const all = [1, 2, 3].map((n) => admission.admit(never).then(() => begun.push(n)));
-  await sleep(100);
-  expect(begun).toEqual([]);
+  const all = [1, 2, 3, 4, 5].map((n) => admission.admit(never).then(() => begun.push(n)));
+  await sleep(150);
+  expect(begun).toEqual([1, 2]);
   busy = 0.2;
   await Promise.all(all);
-  expect(begun).toEqual([1, 2, 3]);
+  expect(begun).toEqual([1, 2, 3, 4, 5]);
 });
 
-it('a process that stays busy takes up all watches in the end', async () => {
+it('a process that stays busy has two first passes at a time', async () => {
+  const admission = createAdmission({ utilization: () => 1, longestMs: 60_000 });
+  const begun: (() => void)[] = [];
+  const all = [1, 2, 3, 4].map(() => admission.admit(never).then((end) => begun.push(end)));
+  await sleep(150);
+  expect(begun).toHaveLength(2);
+  // one that ends twice counts once
+  begun[0]?.();
+  begun[0]?.();
+  await sleep(150);
+  expect(begun).toHaveLength(3);
+  begun[1]?.();
+  await Promise.all(all);
+});
+
+it('passes that hang hold up no others for good', async () => {
   const admission = createAdmission({ utilization: () => 1, longestMs: 40 });
   const began = performance.now();
-  await Promise.all([1, 2, 3].map(() => admission.admit(never)));
+  await Promise.all([1, 2, 3, 4].map(() => admission.admit(never)));
   expect(performance.now() - began).toBeGreaterThanOrEqual(110);
 });
 

@@ -72,6 +72,8 @@ export const START_WITHIN_MS = 60_000;
 const TURN_PART = 0.7;
 /** For Temporal to confirm the start, and for a worker to take the workflow, ms. */
 const TAKEN_MS = 3_000;
+/** A workflow that no worker, however busy, has taken for this long is stopped: its call is refused instead, ms. */
+const UNTAKEN_MS = 5_000;
 /** Interval of checks after a worker has taken the workflow, and before, ms. */
 const CHECK_MS = { begun: 3_000, untaken: 1_000 };
 /** The reason of the termination, in Temporal's UI. */
@@ -190,8 +192,8 @@ async function watch<T>(
     const [isTaken, isThere] = await Promise.all([isBegun(client, handle), hasWorker()]);
     over.throwIfAborted();
     const isLate = performance.now() >= until;
-    // a live but busy worker takes it before the deadline, or not at all
-    if (!isTaken && (isLate || !isThere)) {
+    const isOverloaded = performance.now() - began >= UNTAKEN_MS;
+    if (!isTaken && (isLate || isOverloaded || !isThere)) {
       if (!call.isKept) await within(client, TEMPORAL_MS, () => handle.terminate(UNTAKEN)).catch(() => undefined);
       // the result of a terminated workflow says whether a worker was faster
       if (!call.isKept) await sleep(RESULT_MS, over);
