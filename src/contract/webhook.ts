@@ -228,7 +228,10 @@ export type WebhookConversation = Type.Static<typeof WebhookConversation>;
 export const WebhookConversationDetail = Type.Object(
   {
     ...conversationFields,
-    payload: Type.Unsafe<Record<string, unknown>>({ type: 'object', description: 'the request body' }),
+    payload: Type.Unsafe<Record<string, unknown>>({
+      type: 'object',
+      description: 'the request body; `data` is empty once its content was erased',
+    }),
     workflow_id: Nullable(Type.String({ description: 'the workflow in the Temporal UI; null: none was started' })),
     attempts: Type.Array(DeliveryAttempt, { description: 'its attempts, the first one first' }),
   },

@@ -86,12 +86,18 @@ export async function deleteAccountRow(db: Queryable, accountId: string): Promis
   await db.delete(accounts).where(and(eq(accounts.id, accountId), isNotNull(accounts.removedAt)));
 }
 
-/** Whether the content of the event `e` was erased: the log knows that it happened, and nothing gives it out again. */
-export const IS_ERASED = sql`(e.data = '{}')`;
+/** `data` of an event whose content was erased: the log knows that it happened, and nothing gives it out again. */
+export const ERASED = '{}';
 
-/** The erased `data` of an account's events: empty, except that the last one names the account. */
+/** Whether the content of the event `e` was erased, as `events_erased` has it. */
+export const IS_ERASED = sql.raw(`e.data = '${ERASED}'`);
+/** Whether the event `e` has its content, as the indexes of the feed have it. */
+export const IS_WHOLE = sql.raw(`e.data <> '${ERASED}'`);
+
+/** The erased `data` of an account's events: empty, except that the last one names the account. Those of an OAuth app hold nothing of it. */
 const ERASED_DATA = sql`case when e.type = 'account.remove'
-  then '{"account":{"id":"' || e.account_id || '","user_id":"","name":"","provider":"imap"}}' else '{}' end`;
+  then '{"account":{"id":"' || e.account_id || '","user_id":"","name":"","provider":"imap"}}'
+  when e.type like 'oauth_app.%' then e.data else '{}' end`;
 
 /**
  * Erases the `data` of an account's events, except those with pending deliveries unless `evenPending`: these are delivered

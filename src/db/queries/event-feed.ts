@@ -1,6 +1,6 @@
 import { type SQL, sql } from 'drizzle-orm';
 import { envelopeText, type EventType, type ListedEvent } from '../../contract/events.ts';
-import { IS_ERASED } from '../coordination/removal.ts';
+import { IS_ERASED, IS_WHOLE } from '../coordination/removal.ts';
 import type { Queryable } from '../driver/client.ts';
 import type { JsonOf } from '../driver/json-text.ts';
 
@@ -49,8 +49,8 @@ export async function feedPlaceOf(db: Queryable, eventId: string): Promise<FeedP
 /** The position before the events of the first restore after a time; undefined: there was none. */
 export async function placeOfRestoreAfter(db: Queryable, time: Date): Promise<FeedPlace | undefined> {
   const { rows } = await db.execute<{ position: string | null }>(sql`
-    select min(position) as position from events
-    where type = ${'account.restored' satisfies EventType} and created_at > ${time.toISOString()}::timestamptz`);
+    select min(e.position) as position from events e
+    where e.type = ${'account.restored' satisfies EventType} and ${IS_WHOLE} and created_at > ${time.toISOString()}::timestamptz`);
   const position = rows[0]?.position;
   return typeof position === 'string' ? { position, accountId: '', sequence: '0' } : undefined;
 }
@@ -96,7 +96,7 @@ export async function readFeed(
       select found.* from unnest(${sql.param(types)}::text[]) as wanted (type) ${visible ?? sql``} cross join lateral (
         select e.id, e.position, e.account_id, e.sequence from events e
         where e.type = wanted.type and e.position < ${HORIZON} and ${visible ? isAfterInAccount(place, than) : isAfter(place, than)}
-          and not ${IS_ERASED}
+          and ${IS_WHOLE}
         order by e.position ${order}, ${visible ? sql`` : sql`e.account_id ${order},`} e.sequence ${order} limit ${limit + 1}
       ) found
       order by position ${order}, account_id ${order}, sequence ${order} limit ${limit + 1}
@@ -143,10 +143,13 @@ const toText = (row: FeedRow): JsonOf<ListedEvent> =>
 export async function alignPositions(db: Queryable, types: readonly EventType[]): Promise<void> {
   await db.execute(sql`
     with ahead as (
-      select max(last.position) as position from unnest(${sql.param(types)}::text[]) as known (type)
-      cross join lateral (
-        select e.position from events e where e.type = known.type and e.position is not null
-        order by e.position desc limit 1
+      select max(last.position) as position from (
+        select last.position from unnest(${sql.param(types)}::text[]) as known (type)
+        cross join lateral (
+          select e.position from events e where e.type = known.type and e.position is not null and ${IS_WHOLE}
+          order by e.position desc limit 1
+        ) last
+        union all select max(e.position) from events e where ${IS_ERASED}
       ) last
     )
     update events e set position = e.position - ahead.position + ${HORIZON} - 1 from ahead

@@ -77,8 +77,10 @@ export const events = pgTable(
   },
   (t) => [
     uniqueIndex('events_sequence').on(t.accountId, t.sequence).where(sql`not test`),
-    index('events_feed').on(t.type, t.position, t.accountId, t.sequence),
-    index('events_account_feed').on(t.accountId, t.type, t.position, t.sequence),
+    // without events whose content was erased: of a mailbox that was removed there may be many, and nothing lists them
+    index('events_feed').on(t.type, t.position, t.accountId, t.sequence).where(sql`data <> '{}'`),
+    index('events_account_feed').on(t.accountId, t.type, t.position, t.sequence).where(sql`data <> '{}'`),
+    index('events_erased').on(t.id, t.position).where(sql`data = '{}'`),
     index('events_created').on(t.createdAt, t.id),
     index('events_object').on(t.objectId),
   ],

@@ -1,3 +1,4 @@
+import { ERASED } from '../../db/coordination/removal.ts';
 import type { Db } from '../../db/driver/client.ts';
 import { disableGoneEndpoint } from '../../db/queries/endpoints.ts';
 import type { Logger } from '../../runtime/logger.ts';
@@ -223,8 +224,9 @@ export class AttemptRound {
   async #attempt(delivery: DueDelivery, target: DeliveryTarget, endCall: () => void): Promise<boolean> {
     const { db, poster, webhook } = this.#deps;
     const data = delivery.data ?? (await loadEventData(db, delivery.eventId));
-    if (data === undefined) {
-      await this.#skip(delivery.endpointId, [delivery.id], 'the event is no longer stored');
+    if (data === undefined || data === ERASED) {
+      const why = data === undefined ? 'the event is no longer stored' : 'the content of the event was erased';
+      await this.#skip(delivery.endpointId, [delivery.id], why);
       return true;
     }
     const at = new Date();

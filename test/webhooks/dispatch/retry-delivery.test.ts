@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { eraseEventsOf } from '../../../src/db/coordination/removal.ts';
+import { ERASED, eraseEventsOf } from '../../../src/db/coordination/removal.ts';
+import { events } from '../../../src/db/schema/index.ts';
 import { newId } from '../../../src/new-id.ts';
 import { retryDelivery } from '../../../src/webhooks/dispatch/retry-delivery.ts';
 import { requeueDelivery } from '../../../src/webhooks/log/delivery-state.ts';
@@ -102,6 +103,15 @@ describe('a manual retry', () => {
       message: expect.stringContaining('was erased'),
     });
     expect(the.receiver.calls).toHaveLength(1);
+  });
+
+  it('of one whose event is erased before its call is skipped', async () => {
+    await the.work();
+    await the.happen();
+    await the.db.update(events).set({ data: ERASED });
+    const [run] = await the.relayOnce();
+    await the.end(run?.workflowId ?? '');
+    expect([await the.log(), the.receiver.calls]).toMatchObject([[{ status: 'skipped' }], []]);
   });
 
   it('of one whose run an operator ended continues in one new run, even when requested twice', async () => {
