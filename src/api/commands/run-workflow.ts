@@ -72,7 +72,7 @@ export const START_WITHIN_MS = 60_000;
 const TURN_PART = 0.7;
 /** For Temporal to confirm the start, and for a worker to take the workflow, ms. */
 const TAKEN_MS = 3_000;
-/** A workflow that no worker, however busy, has taken for this long is stopped: its call is refused instead, ms. */
+/** A workflow that waits longer than this for a worker, however busy the workers are, is stopped, and its call refused, ms. */
 const UNTAKEN_MS = 5_000;
 /** Interval of checks after a worker has taken the workflow, and before, ms. */
 const CHECK_MS = { begun: 3_000, untaken: 1_000 };
