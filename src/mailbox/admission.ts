@@ -20,8 +20,8 @@ const SAMPLE_MS = 20;
 const BUSY = 0.8;
 /** First passes at a time in a process that stays busy: with more of them, each takes as much longer. */
 const BUSY_PASSES = 2;
-/** A watch waits no longer than this, so that passes which hang hold up no others for good, ms. */
-const LONGEST_MS = 10_000;
+/** A watch waits no longer than this, so that passes which hang, or have much to read, hold up no others for good, ms. */
+const LONGEST_MS = 3_000;
 /** After a pause of this length the first watch begins at once, ms. */
 const PAUSE_MS = 1_000;
 
