@@ -82,7 +82,7 @@ it('the deliveries of an endpoint are counted, and how long they took', async ()
     const accountId = await storeAccount(product.database.database);
     await product.database.database.db.transaction((tx) =>
       recordEvents(tx, accountId, [
-        { type: 'account.status.errored', objectId: accountId, data: {}, createdAt: new Date() },
+        { type: 'account.status.errored', objectId: accountId, data: { status: 'errored' }, createdAt: new Date() },
       ]),
     );
     const counted = `webhook_deliveries_total{endpoint_id="${endpoint.id}",outcome="delivered"} 1`;

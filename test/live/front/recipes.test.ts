@@ -70,6 +70,11 @@ const BEFORE: Record<string, (reader: Reader) => Promise<unknown>> = {
     await waitFor(async () => (await live.api.get<Account>(`/accounts/${owner.account.id}`)).last_synced_at);
     const delivered = `/webhooks/conversations?account_id=${owner.account.id}&event_type=email.new&status=delivered`;
     await waitFor(async () => (await live.api.get<{ data: unknown[] }>(delivered)).data.length > 0);
+    // Temporal's list of runs follows
+    const runs = `/accounts/${owner.account.id}/runs?limit=100`;
+    await waitFor(async () =>
+      (await live.api.get<{ data: { type: string }[] }>(runs)).data.some(({ type }) => type === 'account'),
+    );
   },
 };
 
