@@ -48,8 +48,8 @@ export const eventRoutes: Routes = (app, { db }) => {
           'the list begins at the oldest event. New events only ever appear at the end; events of one account are in the ' +
           'order of `sequence`. An event appears once all earlier changes are stored, usually within milliseconds. ' +
           '`endpoint_id` is null, and test events are omitted, as are events whose content was erased: those of a removed account but ' +
-          'its `account.remove`, and those of emails in a folder that the account excludes now. Returns 400 if the event in `after` is no longer stored; after an ' +
-          'event that a restore from a backup has lost, the list begins with `account.restored`.',
+          'its `account.remove`, and those of emails in a folder that the account excludes now. Returns 400 if the event in ' +
+          '`after` is no longer stored; after an event that a restore from a backup has lost, the list begins with `account.restored`.',
         querystring: EventQuery,
         response: responses('Events, oldest first', EventList),
       },

@@ -17,8 +17,8 @@ export interface ReplayScope {
 }
 
 /**
- * Whether the delivery `d` belongs to a replay: not a pending one, a test, one of an erased event, or one in another running replay. Deliveries
- * that a cancelled replay has queued and not made count by their previous status.
+ * Whether the delivery `d` belongs to a replay: not a pending one, a test, one of an erased event, or one in another running
+ * replay. Deliveries that a cancelled replay has queued and not made count by their previous status.
  */
 export function isReplayed(scope: ReplayScope): SQL {
   const { id, endpointId, filter, createdAt } = scope;

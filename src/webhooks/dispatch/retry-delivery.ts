@@ -16,8 +16,8 @@ const WAITED_FOR_MS = 2_000;
  * Its status and the breaker of its endpoint do not matter. A run that waits for its next attempt is signalled not to wait;
  * any other delivery goes to the relay, with a new schedule if it had ended.
  *
- * Throws ApiError `not_found`, also when its endpoint was deleted or its event erased; rejects with the client's error when Temporal does not respond
- * about a run that waits.
+ * Throws ApiError `not_found`, also when its endpoint was deleted or its event erased; rejects with the client's error when
+ * Temporal does not respond about a run that waits.
  */
 export async function retryDelivery(client: Client, db: Db, deliveryId: string): Promise<void> {
   const seen = isId('delivery', deliveryId) ? await getDeliveryState(db, deliveryId) : undefined;
