@@ -256,6 +256,6 @@ export async function watchedMailboxes<A extends { id: string }>(
     boxes.push(box);
     await box.imap.append('INBOX', [benchMail(series, index, { to: box.user.user, bytes: 1000 })]);
   }
-  await bench.allReported(series, count, 120_000);
+  await bench.allReported(series, count, 120_000 + 150 * count);
   return boxes;
 }
