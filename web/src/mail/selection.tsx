@@ -114,7 +114,8 @@ interface OfEmails {
 export function EmailSelection({ emails, hasMore, selection, list, read }: OfEmails) {
   const { ticks, setTicks } = selection;
   const matching = useMatching(list, read, ticks.isAll);
-  const chosen = ticks.isAll ? (matching.data?.emails ?? []) : emails.filter(({ id }) => ticks.ids.has(id));
+  const ticked = emails.filter(({ id }) => ticks.ids.has(id));
+  const chosen = ticks.isAll ? (matching.data?.emails ?? []) : ticked;
   return (
     <SelectionBar
       rows={emails}
@@ -130,7 +131,7 @@ export function EmailSelection({ emails, hasMore, selection, list, read }: OfEma
         )
       }
       parts={partsOf(chosen)}
-      labels={labelsIn(emails.filter(({ id }) => ticks.ids.has(id)))}
+      labels={labelsIn(ticked)}
       error={ticks.isAll && matching.error}
     />
   );
@@ -167,20 +168,27 @@ interface Matching {
 function useMatching(list: readonly unknown[], read: ReadEmails, enabled: boolean) {
   return useQuery({
     queryKey: ['matching', ...list],
-    queryFn: async ({ signal }): Promise<Matching> => {
-      let emails: Email[] = [];
-      let cursor = '';
-      do {
-        const page = await read({ fields: 'account_id', limit: PAGE, cursor }, signal);
-        emails = emails.concat(page.data);
-        cursor = page.cursor ?? '';
-      } while (cursor !== '' && emails.length < MOST_EMAILS);
-      return { emails, hasMore: cursor !== '' };
-    },
+    queryFn: ({ signal }) =>
+      readAll((cursor) => read({ fields: 'account_id', limit: PAGE, cursor }, signal), MOST_EMAILS),
     enabled,
     staleTime: 0,
     gcTime: 0,
   });
+}
+
+/** The emails of all pages of a list, or of as many as have `most` emails. */
+async function readAll(
+  read: (cursor: string) => ReturnType<ReadEmails>,
+  most = Number.POSITIVE_INFINITY,
+): Promise<Matching> {
+  let emails: Email[] = [];
+  let cursor = '';
+  do {
+    const page = await read(cursor);
+    emails = emails.concat(page.data);
+    cursor = page.cursor ?? '';
+  } while (cursor !== '' && emails.length < most);
+  return { emails, hasMore: cursor !== '' };
 }
 
 interface OfThreads {
@@ -196,12 +204,20 @@ export function ThreadSelection({ account, folder, threads, selection }: OfThrea
   const found = useQueries({
     queries: ids.map((thread) => ({
       queryKey: ['emails of a thread', account, folder, thread],
-      queryFn: ({ signal }: { signal: AbortSignal }) => emailsOf(account, folder, thread, signal),
+      queryFn: ({ signal }: { signal: AbortSignal }) =>
+        readAll((cursor) =>
+          readEmails(
+            account,
+            folder,
+            { thread_id: thread, fields: 'account_id,keywords', limit: PAGE, cursor },
+            signal,
+          ),
+        ),
       refetchOnWindowFocus: false,
       gcTime: 0,
     })),
   });
-  const emails = found.flatMap(({ data }) => data ?? []);
+  const emails = found.flatMap(({ data }) => data?.emails ?? []);
   const isCounted = found.every(({ data }) => data !== undefined);
   return (
     <SelectionBar
@@ -215,17 +231,6 @@ export function ThreadSelection({ account, folder, threads, selection }: OfThrea
       error={found.find(({ error }) => error)?.error}
     />
   );
-}
-
-async function emailsOf(account: string, folder: string, thread: string, signal: AbortSignal): Promise<Email[]> {
-  let emails: Email[] = [];
-  for (let cursor: string | null = ''; cursor !== null; ) {
-    const query = { thread_id: thread, fields: 'account_id,keywords', limit: PAGE, cursor };
-    const page: Awaited<ReturnType<ReadEmails>> = await readEmails(account, folder, query, signal);
-    emails = emails.concat(page.data);
-    cursor = page.cursor;
-  }
-  return emails;
 }
 
 /** A page of the emails of a mailbox, or of one of its folders. */
