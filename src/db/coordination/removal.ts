@@ -97,7 +97,7 @@ export const IS_WHOLE = sql.raw(`e.data <> '${ERASED}'`);
 /** The erased `data` of an account's events: empty, except that the last one names the account. Those of an OAuth app hold nothing of it. */
 const ERASED_DATA = sql`case when e.type = 'account.remove'
   then '{"account":{"id":"' || e.account_id || '","user_id":"","name":"","provider":"imap"}}'
-  when e.type like 'oauth_app.%' then e.data else '{}' end`;
+  when e.type like 'oauth_app.%' then e.data else '${sql.raw(ERASED)}' end`;
 
 /**
  * Erases the `data` of an account's events, except those with pending deliveries unless `evenPending`: these are delivered
@@ -127,8 +127,8 @@ export async function eraseEvents(
 /** Erases the `data` of the events of these objects, except those with pending deliveries. The caller bounds their number. */
 export async function eraseEventsOf(db: Queryable, accountId: string, objectIds: readonly string[]): Promise<void> {
   await db.execute(sql`
-    update events e set data = '{}'
-    where e.object_id = any(${sql.param(objectIds)}::text[]) and e.account_id = ${accountId} and e.data <> '{}'
+    update events e set data = '${sql.raw(ERASED)}'
+    where e.object_id = any(${sql.param(objectIds)}::text[]) and e.account_id = ${accountId} and ${IS_WHOLE}
       and not exists (select from deliveries d where d.event_id = e.id and d.status = 'pending')`);
 }
 
