@@ -3,6 +3,7 @@
  * file: marks a database that pg_restore has restored.
  */
 import { mark, restoreBackup } from './src/embedded/backup/restore.ts';
+import { interruptible } from './src/embedded/backup/data-command.ts';
 import { dataConfig, OWN_POSTGRES, runDataCommand } from './src/embedded/backup/data-config.ts';
 import { createSecrets } from './src/security/secrets.ts';
 import { codecKeys } from './src/temporal/connect.ts';
@@ -22,12 +23,9 @@ await runDataCommand(USAGE, process.env, async ({ args, env, report }) => {
   }
   if (!settings.embedPostgres) throw OWN_POSTGRES('restore it with pg_restore, then run this without a file');
   const { storageUrl } = config;
-  const { accounts, setBackTo, replaced } = await restoreBackup(file, {
-    settings,
-    storageUrl,
-    encryptionKeyId: keyId,
-    report,
-  });
+  const { accounts, setBackTo, replaced } = await interruptible((signal) =>
+    restoreBackup(file, { settings, storageUrl, encryptionKeyId: keyId, report, signal }),
+  );
   report.line(
     `Restored ${accounts} accounts as of ${setBackTo.toISOString()}. Start it with npm start.\n` +
       replaced.map((path) => `What was there is in ${path}: delete it once you need it no longer.\n`).join(''),

@@ -22,7 +22,9 @@ async function main(config: Config): Promise<void> {
     const secrets = createSecrets(codecKeys(config));
     const report = await changeEncryptionKey({ db: database.db, client, secrets, logger, hasPrevious: true });
     process.stdout.write(`${JSON.stringify(report, null, 2)}\n`);
-    const verdict = report.isFinished ? 'is no longer needed: remove it' : 'is still needed: run this again later';
+    const verdict = report.isFinished
+      ? 'is not needed by anything stored: remove it, unless it is the next key'
+      : 'is still needed: run this again later';
     process.stdout.write(`ENCRYPTION_KEY_PREVIOUS ${verdict}.\n`);
     process.exitCode = report.isFinished ? 0 : 3;
   } finally {

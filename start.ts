@@ -4,6 +4,7 @@
  */
 import { join, relative } from 'node:path';
 import { ConfigError, loadStartConfig } from './src/config/config.ts';
+import { refuseUnfinishedRestore } from './src/embedded/backup/swap.ts';
 import { type BroughtUp, bringUp } from './src/embedded/bring-up.ts';
 import { type DataDir, openDataDir } from './src/embedded/data-dir.ts';
 import { StartFailure } from './src/embedded/failure.ts';
@@ -30,6 +31,7 @@ function end(code: number, line?: string): Promise<never> {
 async function start(): Promise<void> {
   const settings = loadStartConfig(process.env);
   const dir = (dataDir = await openDataDir(settings.dataDir, report.line));
+  refuseUnfinishedRestore(dir.path);
   supervisor = createSupervisor({
     logDir: join(dir.path, 'logs'),
     printLine: report.line,

@@ -3,6 +3,7 @@
  * when it can no longer work; its supervisor starts it again.
  */
 import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
 import { retryUntilAvailable } from './src/async.ts';
 import type { Config } from './src/config/config.ts';
 import { announceWorker, forgetWorker } from './src/db/coordination/workers.ts';
@@ -30,11 +31,12 @@ import { checkKeys, isConfigError, startOnce } from './src/wiring/worker-start.t
 
 /** Time to finish work after a signal to shut down, ms; the rest is repeated by another worker. */
 const SHUTDOWN_MS = 8_000;
-const DATABASE_CONNECTIONS = 20;
+/** A database host that vanished is noticed after ten seconds, and not after minutes; slow statements are not aborted. */
+const DATABASE = { max: 20, patience: { queryMs: 5_000, connectMs: 5_000 } };
 
 async function main(config: Config, logger: Logger): Promise<void> {
   const observed = await observeWorker(config, logger);
-  const database = openDatabase(config.databaseUrl, { max: DATABASE_CONNECTIONS, logger });
+  const database = openDatabase(config.databaseUrl, { ...DATABASE, logger });
   const { db } = database;
   const bundling = workflowBundle();
   await retryUntilAvailable('database', logger, () => migrate(database), { over: isUnusable });
@@ -59,6 +61,7 @@ async function main(config: Config, logger: Logger): Promise<void> {
   });
   const workers = await createWorkers({
     connection,
+    identity: `${process.pid}@${hostname()} ${workerId}`,
     namespace: config.temporal.namespace,
     dataConverter: createWorkerDataConverter(codecKeys(config)),
     workflowBundle: await bundling,
@@ -85,7 +88,7 @@ async function main(config: Config, logger: Logger): Promise<void> {
   });
   startOnce(config, { db, client, activities, logger, shutdown: shutdown.signal });
   logger.info('worker ready');
-  process.send?.('ready');
+  observed.ready();
 
   await running;
   await Promise.all([maintenance.stop(), relay.stop()]);

@@ -8,7 +8,7 @@ const MEMORY_MIB = { base: 456, worker: 183, mailbox: 0.85 };
 const KB = { mailForGood: 16, eventsOfMail: 13, file: 11, logOfMail: 119 };
 const MAILBOXES_PER_WORKER = 2_000;
 const CONNECTIONS_PER_PROCESS = 24;
-const LOGINS_PER_MINUTE = 240;
+const LOGINS_PER_MINUTE = 1200;
 const EVENT_DAYS = 30;
 /** The part of the CPU that daily work uses: the rest is for peaks, imports and starts. */
 const USED = 1 / 3;

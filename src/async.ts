@@ -40,6 +40,25 @@ export function createLimiter(count: number): <T>(work: () => Promise<T>) => Pro
   };
 }
 
+const RENEW_MS = 10_000;
+
+/**
+ * Runs work that a row stands for, and renews the row until the work has settled: others know by that how long ago an attempt
+ * was under way. A renewal that fails is left to the next one.
+ */
+export async function withRenewal<T>(
+  renew: () => Promise<void>,
+  work: () => Promise<T>,
+  everyMs = RENEW_MS,
+): Promise<T> {
+  const renewal = setInterval(() => void renew().catch(() => {}), everyMs);
+  try {
+    return await work();
+  } finally {
+    clearInterval(renewal);
+  }
+}
+
 /**
  * Runs a maintenance task every `ms`, one at a time; a failure is logged. `stop` resolves when a current run has ended.
  */

@@ -2,6 +2,7 @@ import type { WorkflowClient } from '@temporalio/client';
 import type { AccountStatus, InitialSyncStatus } from '../contract/account.ts';
 import { accountIdsAfter, changeInitialSync, changeStatus, getAccountState } from '../db/queries/accounts.ts';
 import type { Db } from '../db/driver/client.ts';
+import { countAccounts } from '../db/queries/account-health.ts';
 import { unfinishedImports } from '../db/queries/imports.ts';
 import { deleteIntentsBefore } from '../db/access/connect-intents.ts';
 import { type NewEvent, recordEvents } from '../db/outbox.ts';
@@ -11,6 +12,7 @@ import {
   initialSyncWorkflowId,
   QUEUES,
   removeWorkflowId,
+  SEARCH_KEYS,
   searchableBy,
   SIGNALS,
   WORKFLOWS,
@@ -35,6 +37,7 @@ export type AccountActivities = ReturnType<typeof createAccountActivities>;
 
 /** Accounts of one step of `ensureAccounts`. */
 const BATCH = 50;
+const RUNNING = `WorkflowType = "${WORKFLOWS.account}" AND ExecutionStatus = "Running"`;
 const INTENT_RETENTION_MS = 60 * 60 * 1000;
 
 /** Activities of the `account` and `initialSync` workflows. */
@@ -46,8 +49,12 @@ export function createAccountActivities({ db, client, heartbeatTimeoutMs }: Acco
    * account that are due, too.
    */
   async function startAccount({ accountId }: { accountId: string }): Promise<void> {
+    const { args, typedSearchAttributes, ...options } = startOptions(accountId);
+    const initial = await loadAccount({ accountId });
     await client.signalWithStart(WORKFLOWS.account, {
-      ...startOptions(accountId),
+      ...options,
+      args: args.map((input) => ({ ...input, initial })),
+      typedSearchAttributes: [...typedSearchAttributes, { key: SEARCH_KEYS.mailStatus, value: 'connecting' }],
       signal: SIGNALS.reconnected,
       signalArgs: [],
     });
@@ -113,15 +120,17 @@ export function createAccountActivities({ db, client, heartbeatTimeoutMs }: Acco
 
   /**
    * Starts the workflows of accounts, and of removals under way, that are not running. Every worker does so when it starts,
-   * which repairs lost workflows.
+   * which repairs lost workflows. Where as many run as there are accounts, it starts none of these.
    */
   async function ensureAccounts(): Promise<void> {
     await deleteIntentsBefore(db, new Date(Date.now() - INTENT_RETENTION_MS));
+    const allRun = (await client.count(RUNNING)).count >= (await countAccounts(db));
     let after = '';
     for (;;) {
       const batch = await accountIdsAfter(db, after, BATCH);
+      const wanted = batch.filter(({ removed }) => removed || !allRun);
       await Promise.all(
-        batch.map(({ id, removed }) =>
+        wanted.map(({ id, removed }) =>
           client.start(removed ? WORKFLOWS.removeAccount : WORKFLOWS.account, {
             ...(removed ? removalStart(id)[1] : startOptions(id)),
             workflowIdConflictPolicy: 'USE_EXISTING',

@@ -1,20 +1,24 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Context } from '@temporalio/activity';
+import { refusedInFolder, suggestedPause } from '../imap/response-codes.ts';
+import { MailError } from '../mail-wire/mail-error.ts';
 import { type BatchChange, changeMany } from '../mailbox/changes/batch.ts';
 import { trashEmail } from '../mailbox/changes/trash.ts';
 import type { SyncContext } from '../mailbox/context.ts';
 import { ensureRoleFolder, placeOf } from '../mailbox/folders/by-role.ts';
 import {
   type BatchError,
+  type BatchItem,
   type BatchProgress,
   completeBatch,
   failBatch as fail,
   isBehindOther,
+  itemsFailed,
   nextOfBatch,
   progressOfBatch,
 } from '../mailbox/store/batches.ts';
 import { type MailboxDeps, withMailbox } from '../mailbox/with-mailbox.ts';
-import { targetOf } from './change-mailbox.ts';
+import { targetOf, withRefusal } from './change-mailbox.ts';
 import { withHeartbeat } from './heartbeat.ts';
 
 export type BatchActivities = ReturnType<typeof createBatchActivities>;
@@ -33,38 +37,132 @@ const CHUNK = 500;
 const STEP_MS = 20_000;
 /** Between two looks at whether an earlier batch has ended, ms. */
 const TURN_MS = 250;
-/** From this attempt on, an email that fails alone does not stop the others. */
-const GIVES_UP_AT = 3;
+/** From this attempt on, emails are changed one by one: one that fails alone does not stop the others. */
+const ONE_BY_ONE_AT = 3;
+/** Of these, so many that lose the connection in a row show an outage. */
+const MOST_LOST = 5;
 
-/** Changes the next pending emails of a batch; false: none is pending, or the batch has ended. */
+/** How a batch stands after a step. */
+export interface BatchStep extends BatchProgress {
+  /** an earlier batch changes some of its emails first */
+  isBehind?: true;
+  /** the mail server asks for a pause, ms */
+  pauseMs?: number;
+}
+
+interface BatchRef {
+  accountId: string;
+  batchId: string;
+}
+
+/** Changes the next pending emails of a batch; false: none is pending, or the batch has ended. One by one, it stops when `isOver`. */
 export async function changeNextOf(
   deps: MailboxDeps,
-  { accountId, batchId, givesUp }: { accountId: string; batchId: string } & Pick<BatchChange, 'givesUp'>,
+  { accountId, batchId, oneByOne, isOver }: BatchRef & { oneByOne: boolean; isOver: () => boolean },
 ): Promise<boolean> {
   const next = await nextOfBatch(deps.db, batchId, CHUNK);
   if (!next || next.items.length === 0) return false;
   const { flags, folderId, trash } = next.change;
-  await withMailbox(deps, accountId, async (ctx) => {
+  const change = async (ctx: SyncContext, items: BatchItem[]) => {
     const findTarget: BatchChange['findTarget'] = folderId === undefined ? undefined : () => targetOf(ctx, folderId);
     const where = trash ? await trashOf(ctx) : { findTarget };
-    await changeMany(ctx, next.items, { batchId, flags, givesUp, ...where });
-  });
+    await changeMany(ctx, items, { batchId, flags, givesUp: oneByOne, ...where });
+  };
+  if (!oneByOne) await withMailbox(deps, accountId, (ctx) => change(ctx, next.items));
+  else {
+    await changeEach(next.items, {
+      isOver,
+      failureOf: (item) => failureOf(deps, accountId, (ctx) => change(ctx, [item])),
+      giveUp: (item, { code, detail }) => itemsFailed(deps.db, batchId, [item], { code, detail }),
+    });
+  }
   return true;
+}
+
+/**
+ * Changes emails one by one. One that has lost the connection twice is given up once another could be changed: the mail server
+ * works, and that email is the reason. One that the server refuses for now stays pending.
+ * @throws MailError when the last ones lost the connection, or none was changed
+ */
+async function changeEach(
+  items: readonly BatchItem[],
+  {
+    isOver,
+    failureOf,
+    giveUp,
+  }: {
+    isOver: () => boolean;
+    failureOf: (item: BatchItem) => Promise<MailError | undefined>;
+    giveUp: (item: BatchItem, error: MailError) => Promise<void>;
+  },
+): Promise<void> {
+  const lost: { item: BatchItem; error: MailError }[] = [];
+  let refused: MailError | undefined;
+  let isAnyChanged = false;
+  for (const item of items) {
+    if (isOver() || lost.length === MOST_LOST) break;
+    const first = await failureOf(item);
+    const error = first && !first.refused ? await failureOf(item) : first;
+    if (error?.refused) refused = error;
+    else if (error) lost.push({ item, error });
+    else {
+      isAnyChanged = true;
+      for (const each of lost.splice(0)) await giveUp(each.item, each.error);
+    }
+  }
+  if (lost[0]) throw lost[0].error;
+  if (refused && !isAnyChanged) throw refused;
+}
+
+/** Why one email could not be changed, which says nothing about the others: the connection ended, or it is refused for now. */
+async function failureOf(
+  deps: MailboxDeps,
+  accountId: string,
+  change: (ctx: SyncContext) => Promise<void>,
+): Promise<MailError | undefined> {
+  let hasBegun = false;
+  try {
+    await withMailbox(deps, accountId, (ctx) => {
+      hasBegun = true;
+      return change(ctx);
+    });
+    return undefined;
+  } catch (error) {
+    const isOfChange = hasBegun && error instanceof MailError && error.code === 'provider_error';
+    if (isOfChange && (!error.refused || refusedInFolder(error))) return error;
+    throw error;
+  }
 }
 
 /** Activities of the `changeEmails` workflow. */
 export function createBatchActivities(deps: MailboxDeps) {
-  /** Changes pending emails of a batch for some seconds, after earlier batches of the same emails. Continues where it was killed. */
-  function changeEmailsOf({ accountId, batchId }: { accountId: string; batchId: string }): Promise<BatchProgress> {
+  /**
+   * Changes pending emails of a batch for some seconds, after earlier batches of the same emails. Continues where it was killed.
+   * `sleeps`: the workflow waits where the result says so; that of earlier versions does not.
+   */
+  function changeEmailsOf({ accountId, batchId, sleeps = false }: BatchRef & { sleeps?: boolean }): Promise<BatchStep> {
     const context = Context.current();
-    const givesUp = context.info.attempt >= GIVES_UP_AT;
+    const oneByOne = context.info.attempt >= ONE_BY_ONE_AT;
     const until = performance.now() + STEP_MS;
+    const isOver = () => context.cancellationSignal.aborted || performance.now() >= until;
     return withHeartbeat(async () => {
-      for (let isTurn = false; performance.now() < until; ) {
-        if (context.cancellationSignal.aborted) await context.cancelled;
-        isTurn ||= !(await isBehindOther(deps.db, batchId));
-        if (!isTurn) await sleep(TURN_MS);
-        else if (!(await changeNextOf(deps, { accountId, batchId, givesUp }))) return completeBatch(deps.db, batchId);
+      let isTurn = false;
+      let isAnyDone = false;
+      try {
+        while (performance.now() < until) {
+          if (context.cancellationSignal.aborted) await context.cancelled;
+          isTurn ||= !(await isBehindOther(deps.db, batchId));
+          if (!isTurn && sleeps) return { ...(await progressOfBatch(deps.db, batchId)), isBehind: true };
+          if (!isTurn) await sleep(TURN_MS);
+          else if (!(await changeNextOf(deps, { accountId, batchId, oneByOne, isOver })))
+            return completeBatch(deps.db, batchId);
+          else isAnyDone = true;
+        }
+      } catch (error) {
+        const pauseMs = sleeps ? suggestedPause(error) : undefined;
+        if (pauseMs !== undefined) return { ...(await progressOfBatch(deps.db, batchId)), pauseMs };
+        // the next step meets the failure again
+        if (!isAnyDone || !(error instanceof MailError)) throw withRefusal(error);
       }
       return progressOfBatch(deps.db, batchId);
     });

@@ -16,7 +16,7 @@ import { type FolderState, loadFolders } from '../mailbox/store/folders.ts';
 import { currentRun } from './current-run.ts';
 import { withHeartbeat } from './heartbeat.ts';
 import { type MailboxDeps, withMailbox } from '../mailbox/with-mailbox.ts';
-import { refusedAs } from '../imap/response-codes.ts';
+import { refusedForGood } from '../imap/response-codes.ts';
 import { MailError } from '../mail-wire/mail-error.ts';
 
 export type ChangeEmailActivities = ReturnType<typeof createChangeEmailActivities>;
@@ -145,7 +145,7 @@ function runChange(
         settings,
       );
     } catch (error) {
-      throw error instanceof MailError && isRefusal(error) ? rejected(error) : error;
+      throw withRefusal(error);
     }
   });
 }
@@ -153,11 +153,8 @@ function runChange(
 /** After a wait this long for a session, an earlier execution of the same run may have made the change. */
 const LATE_MS = 500;
 
-function isRefusal(error: MailError): boolean {
-  const { responseStatus } = (error.cause ?? {}) as { responseStatus?: string };
-  return error.refused && error.code === 'provider_error' && responseStatus === 'NO' && !refusedAs('retryLater', error);
-}
-
-function rejected(cause: MailError): MailError {
-  return new MailError('provider_rejected', cause.side, cause.detail, { refused: true, cause });
+/** A command that the provider refuses for good as `provider_rejected`; any other error as it is. */
+export function withRefusal(error: unknown): unknown {
+  if (!refusedForGood(error)) return error;
+  return new MailError('provider_rejected', error.side, error.detail, { refused: true, cause: error });
 }

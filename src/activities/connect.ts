@@ -56,10 +56,19 @@ export interface ConnectDeps {
   tokens: Tokens;
   outbound: Outbound;
   allowInsecureMail: 'never' | 'loopback' | 'always';
+  /** starts the account's workflow, or makes it connect again */
+  startAccount(account: { accountId: string }): Promise<void>;
   /** in place of DNS and HTTP; for tests */
   sources?: DiscoverSources;
   /** milliseconds for one login; for tests */
   loginTimeoutMs?: number;
+}
+
+/** The result of verifyMailbox. */
+export interface Connected {
+  accountId: string;
+  /** false, or left out by a worker of an earlier version: `startAccount` has to follow */
+  isStarted?: boolean;
 }
 
 export type ConnectActivities = ReturnType<typeof createConnectActivities>;
@@ -78,12 +87,22 @@ export function createConnectActivities(deps: ConnectDeps) {
 
   /**
    * Verifies the logins in the intent and, if both work, saves the account with its folders and its event in one
-   * transaction. A repetition after that changes nothing and returns the same id.
+   * transaction. A repetition after that saves nothing and returns the same id. `isStarted`: the account's workflow runs.
    */
-  async function verifyMailbox({ intentId }: { intentId: string }): Promise<{ accountId: string }> {
+  async function verifyMailbox({ intentId }: { intentId: string }): Promise<Connected> {
+    const accountId = await savedAccount(intentId);
+    const isStarted = await deps.startAccount({ accountId }).then(
+      () => true,
+      () => false,
+    );
+    return { accountId, isStarted };
+  }
+
+  /** @returns the account of an intent whose logins work */
+  async function savedAccount(intentId: string): Promise<string> {
     const saved = await readIntent(db, intentId);
     if (!saved) throw givenUp();
-    if (saved.accountId !== null) return { accountId: saved.accountId };
+    if (saved.accountId !== null) return saved.accountId;
     const intent = JSON.parse(secrets.open(intentLocation(intentId), saved.sealed)) as IntentWithTokens;
     checkTexts(intent);
     // it would open any mailbox of an app: the holder of a link signs in
@@ -93,7 +112,7 @@ export function createConnectActivities(deps: ConnectDeps) {
       if (intent.sign_in) await tokens.completeSignIn(intentId, intent, intent.sign_in);
       for (;;) {
         const accountId = await connectOnce(intentId, intent);
-        if (accountId) return { accountId };
+        if (accountId) return accountId;
       }
     } catch (error) {
       if (error instanceof AppFailing) throw new ApiError('provider_rejected', error.detail, { cause: error });

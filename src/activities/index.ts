@@ -18,7 +18,7 @@ import type { MailboxDeps } from '../mailbox/with-mailbox.ts';
 
 /** The dependencies of all activities. */
 export type ActivityDeps = AccountDeps &
-  ConnectDeps &
+  Omit<ConnectDeps, 'startAccount'> &
   DeliverDeps &
   HousekeepingDeps &
   WatchDeps &
@@ -43,6 +43,7 @@ export function createActivities(outerDeps: ActivityDeps) {
   };
   const deps = {
     ...outerDeps,
+    startAccount: accounts.startAccount,
     markDisconnected: (accountId: string, detail: string) => mark(accountId, 'disconnected', detail),
     markRunning: (accountId: string) => mark(accountId, 'running', ''),
   };

@@ -10,12 +10,49 @@ const HOLD_MS = 30_000;
 interface Deps {
   db: Db;
   logger: Logger;
-  sync: { loginsPerMinute: number };
+  /** at one host, over all workers */
+  perMinute: number;
 }
 
-/** Waits for a login in the provider's budget, so the mailboxes of a provider reconnect one after the other. */
-export async function awaitLogin({ db, sync }: Deps, host: string, signal: AbortSignal): Promise<void> {
-  await sleep(await takeLogin(db, host, sync.loginsPerMinute), signal);
+/** The logins of this process, which the budget of each host spreads over time. */
+export interface LoginTurns {
+  /** Waits until a login is due, or the signal aborts. */
+  wait(host: string, signal: AbortSignal): Promise<void>;
+  /**
+   * Obeys a server that asks for fewer logins. When it throttles this mailbox and says for how long, `onPause` is called, and the
+   * promise resolves after that time; else all logins to the host pause, and follow one another more slowly.
+   */
+  obeyRefusal(
+    refused: { host: string; error: unknown; onPause: () => Promise<void> },
+    signal: AbortSignal,
+  ): Promise<void>;
+}
+
+export function createLoginTurns({ db, logger, perMinute }: Deps): LoginTurns {
+  /** The last one in each host's line. Only the first has a time, so that a pause holds up all others. */
+  const lines = new Map<string, Promise<void>>();
+  return {
+    wait(host, signal) {
+      const before = lines.get(host) ?? Promise.resolve();
+      const turn = before.then(async () => {
+        if (!signal.aborted) await sleep(await takeLogin(db, host, perMinute), signal);
+      });
+      const over = turn.catch(() => {}).then(() => void (lines.get(host) === over && lines.delete(host)));
+      lines.set(host, over);
+      return turn;
+    },
+    async obeyRefusal({ host, error, onPause }, signal) {
+      if (!asksForPatience(error)) return;
+      if (suggestedPause(error) === undefined) {
+        await holdLogins(db, host, HOLD_MS).catch((err: unknown) => {
+          logger.warn({ err }, 'could not pause logins to this host');
+        });
+        return;
+      }
+      await onPause();
+      await obeyPause(error, signal);
+    },
+  };
 }
 
 /** Errors whose pause was obeyed: one passes several places on its way up. */
@@ -30,25 +67,4 @@ export async function obeyPause(error: unknown, signal: AbortSignal): Promise<bo
     await sleep(pauseMs, signal);
   }
   return true;
-}
-
-/**
- * Obeys a server that asks for fewer logins. When it throttles this mailbox and says for how long, `onPause` is called, and the
- * promise resolves after that time; else all logins to the host pause.
- */
-export async function obeyRefusal(
-  { db, logger }: Deps,
-  refused: { host: string; error: unknown; onPause: () => Promise<void> },
-  signal: AbortSignal,
-): Promise<void> {
-  const { host, error, onPause } = refused;
-  if (!asksForPatience(error)) return;
-  if (suggestedPause(error) === undefined) {
-    await holdLogins(db, host, HOLD_MS).catch((err: unknown) => {
-      logger.warn({ err }, 'could not pause logins to this host');
-    });
-    return;
-  }
-  await onPause();
-  await obeyPause(error, signal);
 }

@@ -19,7 +19,7 @@ import type { Outbound } from '../security/outbound.ts';
 import type { Secrets } from '../security/secrets.ts';
 import type { Storage } from '../storage/storage.ts';
 import { detailOf } from './failures.ts';
-import { awaitLogin, obeyPause, obeyRefusal } from './login-turns.ts';
+import { type LoginTurns, obeyPause } from './login-turns.ts';
 
 export interface WatchDeps {
   db: Db;
@@ -32,7 +32,8 @@ export interface WatchDeps {
   tokens: Tokens;
   outbound: Outbound;
   /** milliseconds; see Config.sync */
-  sync: { pollMs: number; loginCheckMs: number; loginsPerMinute: number };
+  sync: { pollMs: number; loginCheckMs: number };
+  logins: LoginTurns;
   leases: LeaseNotifications;
   /** of this process; see maintenance/lost-watches.ts */
   workerId?: string;
@@ -80,12 +81,12 @@ export async function openMailbox(
   const { accountId } = lease;
   const { host } = settings.imap;
   const open = async () => {
-    await awaitLogin(deps, host, signal);
+    await deps.logins.wait(host, signal);
     const imap = await loginOf(deps, accountId, settings, 'imap');
     const options = { outbound: deps.outbound, signal, idleMs: QUIET_MS };
     return withLogin(deps, accountId, imap, () => openSession(imap, options)).catch(async (error: unknown) => {
       const onPause = () => noteFailure(deps, accountId, error);
-      await obeyRefusal(deps, { host, error, onPause }, signal);
+      await deps.logins.obeyRefusal({ host, error, onPause }, signal);
       throw error;
     });
   };

@@ -1,4 +1,4 @@
-import { CancelledFailure, Context } from '@temporalio/activity';
+import { CancelledFailure, Context, heartbeat } from '@temporalio/activity';
 import { sleep } from '../async.ts';
 import { ApiError } from '../contract/errors.ts';
 import { ImportStopped } from '../db/coordination/import-state.ts';
@@ -8,11 +8,10 @@ import { createTokenEnds } from '../mailbox/logins.ts';
 import { isScanned, scanBaseline } from '../mailbox/baseline.ts';
 import { type LoginDeps, withLoginConfirmed } from '../mailbox/confirm-login.ts';
 import type { SyncContext } from '../mailbox/context.ts';
-import { removeExcluded } from '../mailbox/folders/exclude.ts';
 import { syncFolders } from '../mailbox/folders/list-pass.ts';
 import { importMail } from '../mailbox/import.ts';
 import { importHistory } from '../mailbox/import-history.ts';
-import { loadSyncSettings, saveVerification, type SyncSettings } from '../mailbox/settings.ts';
+import { loadSyncSettings, saveVerification } from '../mailbox/settings.ts';
 import { loadFolders } from '../mailbox/store/folders.ts';
 import { loadImportRun } from '../mailbox/store/import-folders.ts';
 import { syncOnce } from '../mailbox/sync-pass.ts';
@@ -29,7 +28,6 @@ export type { WatchDeps } from './mailbox-connections.ts';
 export type MailboxActivities = ReturnType<typeof createMailboxActivities>;
 
 const MINUTE = 60_000;
-const HEARTBEAT_MS = 5_000;
 /** A watch ends after 80 to 112 minutes, which spreads mailboxes over the workers. */
 const WATCH_MS = 80 * MINUTE;
 /** An import returns to its workflow this often, whose history then shows the progress. */
@@ -45,19 +43,28 @@ export type MailboxActivityDeps = WatchDeps &
     markRunning(accountId: string): Promise<void>;
   };
 
+/** What an attempt of watchMailbox leaves to the next one, which follows the loss of its worker. */
+interface WatchProgress {
+  /** the workflow knows that the mailbox is connected */
+  isReported: boolean;
+}
+
 /** Long activities on the queue `mailboxes`: each holds IMAP connections of one account. */
 export function createMailboxActivities(deps: MailboxActivityDeps) {
-  const heartbeatMs = deps.heartbeatMs ?? HEARTBEAT_MS;
-
-  async function withHeartbeats<T>(what: string, work: () => Promise<T>): Promise<T> {
-    const result = await withHeartbeat(work, heartbeatMs);
-    if (Context.current().cancellationSignal.aborted) throw new CancelledFailure(`the ${what} was cancelled`);
+  async function withHeartbeats<T>(what: string, work: () => Promise<T>, details?: object): Promise<T> {
+    const { info, cancellationSignal } = Context.current();
+    // each costs a worker of many mailboxes some time, even those that the SDK does not send
+    const everyMs = deps.heartbeatMs ?? (info.heartbeatTimeoutMs ?? 20_000) / 4;
+    const result = await withHeartbeat(work, everyMs, details);
+    if (cancellationSignal.aborted) throw new CancelledFailure(`the ${what} was cancelled`);
     return result;
   }
 
   /** Watches a mailbox for about one and a half hours; its previous watch can no longer write. */
   async function watchMailbox({ accountId }: { accountId: string }): Promise<void> {
-    await withHeartbeats('watch', () => watchUntilEnd(deps, accountId));
+    const previous = Context.current().info.heartbeatDetails as Partial<WatchProgress> | undefined;
+    const progress: WatchProgress = { isReported: previous?.isReported === true };
+    await withHeartbeats('watch', () => watchUntilEnd(deps, accountId, progress), progress);
   }
 
   /** Imports mail from before the connect; continues where the last execution stopped. `done` is false when more is left. */
@@ -83,17 +90,21 @@ export function createMailboxActivities(deps: MailboxActivityDeps) {
   return { watchMailbox, importMailbox, importOlderMail, verifyStore, syncStore };
 }
 
-async function watchUntilEnd(deps: WatchDeps, accountId: string): Promise<void> {
+async function watchUntilEnd(deps: WatchDeps, accountId: string, progress: WatchProgress): Promise<void> {
   const { cancellationSignal } = Context.current();
   const endFirstPass = (await deps.admission?.admit(cancellationSignal)) ?? (() => {});
   try {
-    if (!cancellationSignal.aborted) await watchAdmitted(deps, accountId, endFirstPass);
+    if (!cancellationSignal.aborted) await watchAdmitted(deps, accountId, { progress, endFirstPass });
   } finally {
     endFirstPass();
   }
 }
 
-async function watchAdmitted(deps: WatchDeps, accountId: string, endFirstPass: () => void): Promise<void> {
+async function watchAdmitted(
+  deps: WatchDeps,
+  accountId: string,
+  { progress, endFirstPass }: { progress: WatchProgress; endFirstPass: () => void },
+): Promise<void> {
   const lease = await takeLease(deps.db, accountId, deps.workerId ?? null);
   const settings = lease && (await loadSyncSettings(deps.db, accountId));
   if (!lease || !settings) throw toFailure(accountNotFound());
@@ -114,9 +125,11 @@ async function watchAdmitted(deps: WatchDeps, accountId: string, endFirstPass: (
       watch(ctx, {
         pollMs: deps.sync.pollMs,
         signal: end.signal,
-        onInSync: () => {
+        onInSync: async () => {
           endFirstPass();
-          return deps.signalConnected(accountId);
+          if (!progress.isReported) await deps.signalConnected(accountId);
+          progress.isReported = true;
+          heartbeat(progress);
         },
         onRoomWanted: (wanted) => deps.leases.onRoomWanted((id) => id === accountId && wanted()),
       }),
@@ -137,10 +150,9 @@ async function watchAdmitted(deps: WatchDeps, accountId: string, endFirstPass: (
   }
 }
 
-/** Removes the folders that a new choice excludes, even without the server, then stores those that it adds, before their mail is scanned. */
+/** Removes the folders that a new choice excludes, and stores those that it adds, before their mail is scanned. */
 async function applyChoice(mailbox: Mailbox): Promise<void> {
-  const { deps, lease, settings, baseline } = mailbox;
-  await removeExcluded({ ...deps, lease, account: { id: lease.accountId, choice: settings.choice } });
+  const { deps, lease, baseline } = mailbox;
   const ctx = await openContext(mailbox);
   try {
     await syncFolders(ctx, { freshSession: true });
@@ -151,48 +163,38 @@ async function applyChoice(mailbox: Mailbox): Promise<void> {
 }
 
 /** False: more mail is left to import. */
-async function importUntilEnd(deps: WatchDeps, accountId: string): Promise<boolean> {
+async function importUntilEnd(deps: MailboxActivityDeps, accountId: string): Promise<boolean> {
   const settings = await loadSyncSettings(deps.db, accountId);
   if (!settings?.initialSync) throw toFailure(accountNotFound());
   const { days } = settings.initialSync;
   const since = new Date(settings.connectedAt.getTime() - days * 24 * 60 * MINUTE);
-  return importInTurns(deps, accountId, settings, (ctx, signal) =>
-    importMail(ctx, { since, signal, onProgress: () => {} }),
-  );
+  return importInTurns(deps, accountId, (ctx, signal) => importMail(ctx, { since, signal, onProgress: () => {} }));
 }
 
 /** False: more mail is left to import, or the import is no longer running. */
-async function importOlder(deps: WatchDeps, id: string): Promise<boolean> {
+async function importOlder(deps: MailboxActivityDeps, id: string): Promise<boolean> {
   const run = await loadImportRun(deps.db, id);
   if (!run) return false;
-  const settings = await loadSyncSettings(deps.db, run.accountId);
-  if (!settings) throw toFailure(accountNotFound());
-  let isStopped = false;
-  const isDone = await importInTurns(deps, run.accountId, settings, async (ctx, signal) => {
-    await importHistory(ctx, run, signal).catch((error: unknown) => {
+  let isDone = false;
+  await importInTurns(deps, run.accountId, async (ctx, signal) => {
+    isDone = await importHistory(ctx, run, signal).catch((error: unknown) => {
       if (!(error instanceof ImportStopped)) throw error;
-      isStopped = true;
+      return false;
     });
   });
-  return isDone && !isStopped;
+  return isDone;
 }
 
 /** False: more mail is left to import. */
 async function importInTurns(
-  deps: WatchDeps,
+  deps: MailboxActivityDeps,
   accountId: string,
-  settings: SyncSettings,
   work: (ctx: SyncContext, signal: AbortSignal) => Promise<void>,
 ): Promise<boolean> {
-  const { cancellationSignal } = Context.current();
   const end = endSignal(IMPORT_MS);
   try {
-    const mailbox = await openMailbox(deps, { accountId, watchEpoch: null }, settings, cancellationSignal);
-    await inTurns(mailbox, end.signal, work);
+    await onMailbox(deps, accountId, (mailbox) => inTurns(mailbox, end.signal, work));
     return !end.signal.aborted;
-  } catch (error) {
-    if (cancellationSignal.aborted) throw new CancelledFailure('the import was cancelled');
-    throw toFailure(error);
   } finally {
     end.stop();
   }
@@ -273,7 +275,6 @@ function endSignal(ms: number): { signal: AbortSignal; abort(): void; stop(): vo
   const ended = new AbortController();
   const abort = () => ended.abort();
   const timer = setTimeout(abort, ms);
-  context.heartbeat();
   context.cancellationSignal.addEventListener('abort', abort, { once: true });
   if (context.cancellationSignal.aborted) abort();
   return {

@@ -1,8 +1,10 @@
+import { withRenewal } from '../async.ts';
 import { type MailboxDeps, withMailbox } from '../mailbox/with-mailbox.ts';
 import { giveUpDraft as giveUp, loadDraft, markDraftDeleted, renewDraft } from '../outgoing/draft-state.ts';
 import { MayBeAppended, removeDraftEmail, saveDraft, type Saving } from '../sending/drafts.ts';
+import { deleteUnneeded } from '../sending/unneeded-files.ts';
 import { toFailure } from './failures.ts';
-import { withHeartbeat, withRenewal } from './heartbeat.ts';
+import { withHeartbeat } from './heartbeat.ts';
 
 export interface DraftDeps extends MailboxDeps {
   /** milliseconds between two renewals of a row; for tests */
@@ -18,7 +20,7 @@ interface DraftRef {
 
 /** Activities of the `saveDraft` and `deleteDraft` workflows. */
 export function createDraftActivities(deps: DraftDeps) {
-  const { db, storage } = deps;
+  const { db } = deps;
 
   /** Saves a draft in Drafts; see saveDraft in src/sending/drafts.ts. @returns the id of its email, where it is known */
   async function appendDraft(saving: Saving): Promise<{ emailId: string | null } | undefined> {
@@ -40,7 +42,7 @@ export function createDraftActivities(deps: DraftDeps) {
   async function giveUpDraft({ accountId, draftId }: DraftRef): Promise<void> {
     const draft = await loadDraft(db, accountId, draftId);
     await giveUp(db, draftId);
-    if (draft?.state === 'saving' && draft.inputKey) await storage.delete([draft.inputKey]);
+    if (draft?.state === 'saving') await deleteUnneeded(deps, [draft.inputKey]);
   }
 
   /** Removes the draft that another one has replaced. */

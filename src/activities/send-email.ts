@@ -1,3 +1,4 @@
+import { withRenewal } from '../async.ts';
 import { ApiError } from '../contract/errors.ts';
 import { loadSyncSettings } from '../mailbox/settings.ts';
 import type { LoadedSend } from '../sending/compose.ts';
@@ -14,8 +15,9 @@ import {
   type SendState,
 } from '../outgoing/send-state.ts';
 import { sendOnce, type SubmitDeps } from '../sending/submit.ts';
+import { deleteUnneeded } from '../sending/unneeded-files.ts';
 import { currentRun } from './current-run.ts';
-import { withHeartbeat, withRenewal } from './heartbeat.ts';
+import { withHeartbeat } from './heartbeat.ts';
 
 export interface SendDeps extends SubmitDeps {
   /** milliseconds between two renewals of a row; for tests */
@@ -30,7 +32,7 @@ interface SendRef {
 
 /** Activities of the `sendEmail` and `finishSend` workflows. */
 export function createSendActivities(deps: SendDeps) {
-  const { db, storage, logger } = deps;
+  const { db, logger } = deps;
 
   /**
    * Submits the message to the SMTP server once, files its copy and removes the sent draft; each can be the last step before
@@ -57,9 +59,7 @@ export function createSendActivities(deps: SendDeps) {
     await markOutcomeUnknown(db, sendId);
     const send = await loadSend(db, accountId, sendId);
     if (send?.state !== 'sent') await releaseReservation(db, sendId);
-    if (send?.state === 'failed') {
-      await storage.delete([send.inputKey, send.storageKey].filter((key) => key !== null));
-    }
+    if (send?.state === 'failed') await deleteUnneeded(deps, [send.inputKey, send.storageKey]);
     return send?.state ?? null;
   }
 
@@ -79,8 +79,8 @@ export function createSendActivities(deps: SendDeps) {
   async function giveUpFiling({ accountId, sendId }: SendRef): Promise<void> {
     const send = await loadSend(db, accountId, sendId);
     if (!send || (await isCopyIngested(db, sendId))) return;
-    await storage.delete([send.inputKey, send.storageKey].filter((key) => key !== null));
     await clearProvisional(db, sendId);
+    await deleteUnneeded(deps, [send.inputKey, send.storageKey]);
     logger.error({ accountId, sendId }, 'gave up filing the copy of a sent email');
   }
 

@@ -41,7 +41,7 @@ export function checkSendInput(input: SendInput, limits: SendLimits, mode: 'send
   checkRecipients(input, limits);
   if (input.from) {
     checkText('from.display_name', input.from.display_name, SEND_BOUNDS.name);
-    checkText('from.email', input.from.email, SEND_BOUNDS.address);
+    checkAddress('from.email', input.from.email);
   }
   checkText('subject', input.subject, limits.subject);
   checkOriginal(input);
@@ -91,6 +91,12 @@ export function checkText(field: string, text: string | undefined, maxLength: nu
   if (/[\r\n\0]/.test(text)) throw invalid(`${field} contains a line break or NUL`);
 }
 
+/** `"a<b"@c` is an address (RFC 5322 3.4.1) that the SMTP library would send to another one. */
+function checkAddress(field: string, address = ''): void {
+  checkText(field, address, SEND_BOUNDS.address);
+  if (/[<>]/.test(address)) throw invalid(`${field} contains < or >`);
+}
+
 function count({ to = [], cc = [], bcc = [] }: SendInput): number {
   return to.length + cc.length + bcc.length;
 }
@@ -102,7 +108,7 @@ function checkRecipients(input: SendInput, limits: SendLimits): void {
   if (replyTo.length > limits.recipients) throw invalid(`reply_to contains more than ${limits.recipients} addresses`);
   for (const field of ['to', 'cc', 'bcc', 'reply_to'] as const) {
     input[field]?.forEach((recipient: Recipient, index) => {
-      checkText(`${field}.${index}.email`, recipient.email, SEND_BOUNDS.address);
+      checkAddress(`${field}.${index}.email`, recipient.email);
       checkText(`${field}.${index}.display_name`, recipient.display_name, SEND_BOUNDS.name);
     });
   }

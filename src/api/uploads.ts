@@ -22,16 +22,22 @@ export interface Place {
 
 /**
  * Stores a body piece by piece, without what is stored already: calls with the same bytes may run at the same time. What has
- * arrived when the connection is lost stays.
+ * arrived when the connection is lost stays. `onPiece` gets all of the body in its order.
  * @throws ApiError invalid_parameters when the body is longer than its place or ends with its connection; not_found when the
  * upload was deleted
  */
-export async function storeBody(deps: UploadDeps, { id, from, until }: Place, body: Readable): Promise<void> {
+export async function storeBody(
+  deps: UploadDeps,
+  { id, from, until }: Place,
+  body: Readable,
+  onPiece: (piece: Buffer) => void = () => {},
+): Promise<void> {
   let stored = await receivedOf(deps, id);
   let offset = from;
   for await (const piece of piecesOf(body)) {
     const next = offset + piece.length;
     if (next > until) throw new ApiError('invalid_parameters', `the body is longer than ${until - from} bytes`);
+    onPiece(piece);
     while (stored < next) stored = await storePiece(deps, id, stored, piece.subarray(stored - offset));
     offset = next;
   }

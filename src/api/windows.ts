@@ -13,7 +13,7 @@ export function createWindows(windowMs: number, remembered: number): Windows {
   const windows = new Map<string, { endsAt: number; count: number }>();
   const windowOf = (source: string) => {
     const window = windows.get(source);
-    return window && window.endsAt > Date.now() ? window : undefined;
+    return window && window.endsAt > performance.now() ? window : undefined;
   };
   return {
     countOf: (source) => windowOf(source)?.count ?? 0,
@@ -21,12 +21,12 @@ export function createWindows(windowMs: number, remembered: number): Windows {
       const window = windowOf(source);
       if (window) return (window.count = Math.max(0, window.count + count));
       if (count < 0) return 0;
-      remember(windows, source, { endsAt: Date.now() + windowMs, count }, remembered);
+      remember(windows, source, { endsAt: performance.now() + windowMs, count }, remembered);
       return count;
     },
     resetS(source) {
-      const endsAt = windowOf(source)?.endsAt ?? Date.now() + windowMs;
-      return Math.max(1, Math.ceil((endsAt - Date.now()) / 1000));
+      const endsAt = windowOf(source)?.endsAt ?? performance.now() + windowMs;
+      return Math.max(1, Math.ceil((endsAt - performance.now()) / 1000));
     },
   };
 }

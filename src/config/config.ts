@@ -208,6 +208,7 @@ export interface StartConfig {
   embedTemporal: boolean;
   apiKeyIsOurs: boolean;
   encryptionKeyIsOurs: boolean;
+  storageIsOurs: boolean;
 }
 
 /** Placeholders for the settings that the start provides. */
@@ -245,6 +246,7 @@ export function loadStartConfig(env: Env): StartConfig {
     embedTemporal: absent('TEMPORAL_ADDRESS'),
     apiKeyIsOurs: absent('BOOTSTRAP_API_KEY'),
     encryptionKeyIsOurs: absent('ENCRYPTION_KEY'),
+    storageIsOurs: absent('STORAGE_URL'),
   };
 }
 

@@ -13,6 +13,13 @@ export const FORWARDED = '$forwarded';
 /** A keyword is an atom (RFC 9051 9): printable ASCII without the characters that end one. */
 export const Keyword = (description: string) => Type.String({ pattern: "^[!#$&'+-\\[^-z|}~]{1,128}$", description });
 
+const NIL = '[Nn][Ii][Ll]$';
+const SECTION = '(?:[Bb][Oo][Dd][Yy]|[Bb][Ii][Nn][Aa][Rr][Yy])(?:\\.[Pp][Ee][Ee][Kk])?\\[';
+
+/** A keyword that responses can name, unlike NIL and the beginning of a section, and lists can filter by: without a comma. */
+export const NewKeyword = (description: string) =>
+  Type.String({ pattern: `^(?!${NIL}|${SECTION})[!#$&'+\\--\\[^-z|}~]{1,128}$`, description });
+
 /** The members of an Email that show its flags. */
 export interface ShownFlags {
   is_starred: boolean;

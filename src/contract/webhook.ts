@@ -19,7 +19,7 @@ export const WebhookEndpoint = Type.Object(
   {
     object: ObjectName('WebhookEndpoint'),
     id: IdOf('endpoint'),
-    url: Type.String({ description: CALLED }),
+    url: Type.String({ description: `${CALLED}; without its user and password for API keys that only read` }),
     description: Nullable(Type.String({ description: 'your note; null: none' })),
     enabled: Type.Boolean({ description: ENABLED }),
     disabled_reason: Nullable(
@@ -178,7 +178,10 @@ const conversationFields = {
   account_id: IdOf('account'),
   account_name: Nullable(Type.String({ description: 'name of the account; null: it was removed' })),
   email: Nullable(DeliveredEmail, 'the email that its event is about; null: it is about no email, or is a test event'),
-  endpoint_url: Type.String({ description: 'empty for API keys that are limited to some accounts' }),
+  endpoint_url: Type.String({
+    description:
+      'empty for API keys that are limited to some accounts; without user and password for those that only read',
+  }),
   endpoint_name: Nullable(
     Type.String({
       description: 'description of the endpoint; null: none, or the API key is limited to some accounts',

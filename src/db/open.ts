@@ -21,6 +21,12 @@ const MIGRATIONS = fileURLToPath(new URL('./migrations', import.meta.url));
 const MIGRATION_LOCK = 7_364_218_091;
 
 /**
+ * A session whose process froze or vanished inside a transaction has its rows locked until then. The longest wait inside a
+ * transaction of ours is for a token endpoint, 30 s.
+ */
+const ABANDONED = '-c idle_in_transaction_session_timeout=60s';
+
+/**
  * A pool of connections; connects on first use, and reconnects after the database was unreachable. `max` connections
  * (default 10); a statement may take 60 s. With `patience`, statements fail soon when the database is down or frozen.
  */
@@ -38,9 +44,11 @@ export function openDatabase(
     idleTimeoutMillis: 60_000,
     statement_timeout: 60_000,
     keepAlive: true,
+    // by default a connection whose server vanished without a word is first probed after two hours
+    keepAliveInitialDelayMillis: 10_000,
     // statements here are short: compiling them costs more than it saves. Pages that an index finds are cached or on an SSD:
     // with the default cost, Postgres 15 reads whole tables instead. Rows as JSON have their times in UTC.
-    options: `${SMALL_PENDING_LIST} -c jit=off -c random_page_cost=1.1 -c TimeZone=UTC`,
+    options: `${SMALL_PENDING_LIST} ${ABANDONED} -c jit=off -c random_page_cost=1.1 -c TimeZone=UTC`,
   });
   // A connection breaks between two queries of a transaction: the next query fails. Without a listener the process stops.
   pool.on('connect', (client) => {

@@ -52,6 +52,7 @@ export async function bringUp(start: BringUp): Promise<BroughtUp> {
     dataDir.recordServers({ ...made, ...servers.settings });
     const started = { ...made, ...servers.settings, ...metricsPort(metricsPorts[0]) };
     const config = loadConfig(childEnvironment(env, started));
+    dataDir.recordStorage(settings.storageIsOurs ? null : config.storageUrl);
     await report.during('Migrating the database', () => migrateDatabase(config.databaseUrl));
     const apiUrl = loadConfig({ ...childEnvironment(env, started), PUBLIC_URL: undefined }).publicUrl;
     known.resolve({ started, apiUrl });
@@ -93,7 +94,7 @@ async function startProduct(
       const own = started.then((all) => ({ ...all, ...metricsPort(metricsPorts[index]) }));
       return supervisor.start(workerPart(root, { env: given, settings: own }, index + 1));
     }),
-    supervisor.start(serverPart(root, { env: given, settings: started }, async () => `${(await known).apiUrl}/ready`)),
+    supervisor.start(serverPart(root, { env: given, settings: started }, async () => (await known).apiUrl)),
   ]);
 }
 

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync, linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { StartFailure } from './failure.ts';
 import { endProcess, isRunning, handleOf, type ProcessHandle } from '../runtime/process-handle.ts';
 
@@ -15,6 +16,8 @@ export interface DataDir {
   isFirst(name: string): boolean;
   /** Stores the settings that name the servers that this start runs, for other programs that use them: `runningServers`. */
   recordServers(settings: Readonly<Record<string, string>>): void;
+  /** Stores the STORAGE_URL of this start, null for the folder in this one: `lastStorageUrl`. */
+  recordStorage(url: string | null): void;
   /** Stores which processes run: the next start ends those that a crash left. */
   recordProcesses(handles: readonly ProcessHandle[]): void;
   /** Unlocks the folder. */
@@ -58,6 +61,7 @@ export async function openDataDir(path: string, printLine: (line: string) => voi
     },
     recordProcesses: (handles) => writeWhole(join(path, PROCESSES), JSON.stringify(handles)),
     recordServers: (settings) => writeWhole(join(path, SERVERS), JSON.stringify(settings)),
+    recordStorage: (url) => writeWhole(join(path, STORAGE_URL), url ?? ''),
     release: () => {
       rmSync(join(path, SERVERS), { force: true });
       rmSync(join(path, PROCESSES), { force: true });
@@ -73,6 +77,13 @@ export function runningServers(path: string): Record<string, string> | undefined
   return parse<Record<string, string>>(read(join(path, SERVERS)));
 }
 
+/** The STORAGE_URL of the last `npm start` on this folder; undefined: unknown. */
+export function lastStorageUrl(path: string): string | undefined {
+  const url = read(join(path, STORAGE_URL));
+  // the folder may have been moved since
+  return url === '' ? pathToFileURL(join(path, 'storage')).href : url;
+}
+
 /** 32 random bytes, as ENCRYPTION_KEY takes them. */
 export function newEncryptionKey(): string {
   return randomBytes(32).toString('base64');
@@ -81,6 +92,7 @@ export function newEncryptionKey(): string {
 const LOCK = 'lock';
 const PROCESSES = 'processes.json';
 const SERVERS = 'servers.json';
+const STORAGE_URL = 'storage-url';
 
 /** The lock is a file with the handle of its process; creating it as a link fails when it exists. */
 function takeLock(path: string): void {

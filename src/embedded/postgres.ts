@@ -85,8 +85,12 @@ export async function embedPostgres(options: PostgresOptions): Promise<EmbeddedP
       readyMs: 120_000,
       beforeStart: () => clearStaleServer(dataDir),
       isReady: async () => {
-        if (!databaseExists) databaseExists = await ensureDatabase(url('postgres'));
-        return databaseExists && (await acceptsQueries(url(DATABASE)));
+        if (!databaseExists) {
+          const ensured = await ensureDatabase(url('postgres'));
+          if (ensured !== true) return ensured;
+          databaseExists = true;
+        }
+        return acceptsQueries(url(DATABASE));
       },
     },
   };
@@ -207,27 +211,30 @@ async function clearStaleServer(dataDir: string): Promise<void> {
   else await rm(file, { force: true });
 }
 
-async function ensureDatabase(url: string): Promise<boolean> {
+async function ensureDatabase(url: string): Promise<boolean | 'busy'> {
   return withClient(url, async (client) => {
     const { rowCount } = await client.query('SELECT FROM pg_database WHERE datname = $1', [DATABASE]);
     if (rowCount === 0) await client.query(`CREATE DATABASE ${DATABASE}`);
   });
 }
 
-function acceptsQueries(url: string): Promise<boolean> {
+function acceptsQueries(url: string): Promise<boolean | 'busy'> {
   return withClient(url, (client) => client.query('SELECT 1'));
 }
 
-/** Whether `work` succeeded on a new connection. */
-async function withClient(url: string, work: (client: pg.Client) => Promise<unknown>): Promise<boolean> {
+/** The server runs, and recovers from a crash: killed, it would begin again (errcodes-appendix, cannot_connect_now). */
+const CANNOT_CONNECT_NOW = '57P03';
+
+/** Whether `work` succeeded on a new connection; `busy`: the server recovers. */
+async function withClient(url: string, work: (client: pg.Client) => Promise<unknown>): Promise<boolean | 'busy'> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5000 });
   client.on('error', () => {});
   try {
     await client.connect();
     await work(client);
     return true;
-  } catch {
-    return false;
+  } catch (error) {
+    return (error as { code?: string }).code === CANNOT_CONNECT_NOW && 'busy';
   } finally {
     await client.end().catch(() => {});
   }

@@ -8,11 +8,14 @@ interface Settings {
   settings: Promise<Env>;
 }
 
-/** The API process; ready when it says that it listens and the URL, which another program may serve until then, responds so. */
-export function serverPart(root: string, settings: Settings, readyUrl: () => Promise<string>): Part {
+/**
+ * The API process; ready when it says that it listens and its URL, which another program may serve until then, responds. Not by
+ * `/ready`: restarted while Temporal is away, it must serve reads.
+ */
+export function serverPart(root: string, settings: Settings, apiUrl: () => Promise<string>): Part {
   return {
     ...nodePart(root, 'server', settings),
-    isReady: async (message) => message === 'ready' && isOk(await readyUrl()),
+    isReady: async (message) => message === 'ready' && isOk(`${await apiUrl()}/health`),
   };
 }
 

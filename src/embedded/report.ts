@@ -16,10 +16,10 @@ export function createReport(out: NodeJS.WriteStream): Report {
   return {
     line: (text) => void out.write(`${text}\n`),
     during: async (what, work) => {
-      const begin = Date.now();
+      const begin = performance.now();
       let detail = '';
       let shown = false;
-      const seconds = () => `${Math.round((Date.now() - begin) / 1000)} s`;
+      const seconds = () => `${Math.round((performance.now() - begin) / 1000)} s`;
       const show = () => {
         shown = true;
         const text = `${what} … ${seconds()}${detail === '' ? '' : ` (${detail})`}`;

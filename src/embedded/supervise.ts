@@ -24,12 +24,15 @@ export interface Part {
   stopSignal: NodeJS.Signals;
   /** time to stop before SIGKILL */
   stopMs: number;
-  /** time to become ready, once it has its settings */
+  /** time to become ready, once it has its settings, and since it said last that it is busy */
   readyMs: number;
   /** called before each start, the first one and restarts */
   beforeStart?(): Promise<void>;
-  /** called every 50–250 ms after a start until it is true; `message`: the last one of the child */
-  isReady(message: unknown): Promise<boolean>;
+  /**
+   * Called every 50–250 ms after a start until it is true; `message`: the last one of the child. `busy`: it responds, and what it
+   * does first, such as a recovery, may take any time.
+   */
+  isReady(message: unknown): Promise<boolean | 'busy'>;
 }
 
 export interface Supervisor {
@@ -91,12 +94,19 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
   const update = () => {
     const now = handles();
     orphanGuard.guard(now.map(({ pid }) => pid));
-    onChange?.(now);
+    try {
+      onChange?.(now);
+    } catch (error) {
+      // a full disk, on which parts end, must not end the supervisor too
+      printLine(`could not record the processes: ${error instanceof Error ? error.message : String(error)}`);
+    }
   };
 
   async function launch(running: Running): Promise<ChildProcess> {
     const { part, log } = running;
     await part.beforeStart?.();
+    // nothing would stop it
+    if (stopping) throw new StartFailure(`${part.name} is not started: everything is being stopped.`);
     const { command, args, cwd, uid, gid } = part;
     const env = part.settings ? awaitingSettings(part.env) : part.env;
     // only the owner may read the files that a part makes
@@ -146,15 +156,17 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
   async function untilReady(running: Running, child: ChildProcess): Promise<void> {
     const { part } = running;
     await part.settings;
-    const deadline = Date.now() + part.readyMs;
+    let deadline = performance.now() + part.readyMs;
     for (let wait = 50; !stopping; wait = Math.min(250, wait + 25)) {
       if (hasEnded(child)) {
         // its last output may not have been read yet
         await sleep(50);
         throw new StartFailure(`${part.name} exited: ${reasonOf(running)} (log: ${running.log.path})`);
       }
-      if (await part.isReady(running.message)) return;
-      if (Date.now() > deadline) {
+      const ready = await part.isReady(running.message);
+      if (ready === true) return;
+      if (ready === 'busy') deadline = performance.now() + part.readyMs;
+      if (performance.now() > deadline) {
         throw new StartFailure(`${part.name} was not ready after ${part.readyMs / 1000} s (log: ${running.log.path})`);
       }
       await sleep(wait);
@@ -167,13 +179,13 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
     let child = first;
     let delay = FIRST_DELAY_MS;
     for (;;) {
-      const began = Date.now();
+      const began = performance.now();
       const checks = part.ipc === true ? endIfFrozen(running, child) : undefined;
       if (!hasEnded(child)) await once(child, 'exit');
       clearInterval(checks);
       if (stopping) return;
       update();
-      if (Date.now() - began > HEALTHY_MS) delay = FIRST_DELAY_MS;
+      if (performance.now() - began > HEALTHY_MS) delay = FIRST_DELAY_MS;
       const how = child.signalCode ?? `exit code ${child.exitCode ?? 'unknown'}`;
       printLine(`${part.name} exited (${how}); restarting it (log: ${running.log.path})`);
       await sleep(delay);
@@ -184,6 +196,7 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
         await untilReady(running, child);
         if (!stopping) printLine(`${part.name} runs again`);
       } catch (error) {
+        if (stopping) return;
         printLine(error instanceof Error ? error.message : String(error));
         // a part that hangs before it is ready is restarted too
         if (running.child !== undefined && !hasEnded(running.child)) await end(running.child, part);

@@ -1,25 +1,36 @@
 import { sleep } from '../async.ts';
 import { MailError } from '../mail-wire/mail-error.ts';
 import { command, hasUidplus, setArgument } from './command.ts';
-import { fetchNewestFlags } from './fetch.ts';
+import { fetchNewestFlags, readFlags } from './fetch.ts';
 import { inSets } from './sets.ts';
 import { existsIn } from './list-uids.ts';
 import { type ImapSession, limitsPerMessage } from './session.ts';
-import { fetchFlagSets, storeSilently } from './store.ts';
+import { fetchFlagSets, notKept, storeFlags, storeSilently } from './store.ts';
 
 const DELETED = ['\\Deleted'];
 const EXPUNGE_TIMEOUT_MS = 120_000;
 const MAX_ATTEMPTS = 10;
 
+/** @throws MailError provider_rejected when the selected folder does not keep `\Deleted`: no message can be deleted from it */
+export function assertDeletable(session: ImapSession): void {
+  if (notKept(session, DELETED).length > 0) throw notDeletable();
+}
+
+function notDeletable(): MailError {
+  const detail = 'the mail server does not allow messages to be removed from this folder';
+  return new MailError('provider_rejected', 'imap', detail, { refused: true });
+}
+
 /**
  * Permanently deletes only these messages of the selected folder; UIDs that no longer exist are ignored. Uses UID EXPUNGE
  * (RFC 4315), else EXPUNGE, which spares the messages that other mail programs marked.
- * @throws MailError
+ * @throws MailError, provider_rejected when the server ignores `\Deleted`
  */
 export async function expungeMessages(session: ImapSession, uids: number[]): Promise<void> {
   if (uids.length === 0) return;
   if (!hasUidplus(session)) return expungeSparingly(session, uids);
-  await storeSilently(session, uids, '+', DELETED);
+  const marked = await storeFlags(session, uids, { add: DELETED });
+  if ([...marked.values()].some((flags) => !readFlags(flags).deleted)) throw notDeletable();
   await inSets(session, uids, async (set) => {
     await command(session, 'UID EXPUNGE', [setArgument(set)], limitsPerMessage(session, EXPUNGE_TIMEOUT_MS));
   });

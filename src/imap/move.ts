@@ -2,7 +2,7 @@ import { FolderMissing, MailError } from '../mail-wire/mail-error.ts';
 import { command, folderArgument, hasMove, hasUidplus, setArgument } from './command.ts';
 import { refusedAs, refusedAsMissing, responseCode } from './response-codes.ts';
 import type { Untagged } from './tokens.ts';
-import { expungeMessages } from './expunge.ts';
+import { assertDeletable, expungeMessages } from './expunge.ts';
 import { uidSets, unlessTooMany } from './sets.ts';
 import { uidRanges, type VanishedEvent } from './imapflow-patches.ts';
 import { findFolder } from './list.ts';
@@ -37,6 +37,7 @@ const MAX_ATTEMPTS = 3;
  */
 export async function moveMessages(session: ImapSession, uids: number[], target: string): Promise<Moved> {
   if (hasMove(session)) return transfer(session, 'UID MOVE', uids, target);
+  assertDeletable(session);
   const copied = await transfer(session, 'UID COPY', uids, target);
   await expungeMessages(session, without(uids, copied.missing));
   return copied;

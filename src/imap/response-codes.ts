@@ -74,6 +74,23 @@ export function refusedAs(meaning: keyof Meaning, error: unknown): boolean {
   return error instanceof MailError && error.refused && means(meaning, refusalCode(error), error.detail);
 }
 
+/** Whether the server refused a command for now: it asks for a later attempt, or speaks of the whole account. */
+export function refusedForNow(error: unknown): boolean {
+  return refusedAs('retryLater', error) || refusedAs('account', error);
+}
+
+/** Whether the server refused a command (NO) for good. A refused login is none. */
+export function refusedForGood(error: unknown): error is MailError {
+  if (!(error instanceof MailError) || !error.refused || error.code !== 'provider_error') return false;
+  const { responseStatus } = (error.cause ?? {}) as { responseStatus?: string };
+  return responseStatus === 'NO' && !refusedForNow(error);
+}
+
+/** Whether a change was refused for good, by the server or since its folder cannot keep it. */
+export function cannotBeMade(error: unknown): error is MailError {
+  return refusedForGood(error) || (error instanceof MailError && error.refused && error.code === 'provider_rejected');
+}
+
 /**
  * Whether the server refused a command in one folder, which says nothing about the others. A refused SELECT always counts:
  * of a folder on another host, servers say UNAVAILABLE too.

@@ -7,7 +7,8 @@ import { type ImapSession, limitsPerMessage } from './session.ts';
 const STORE_TIMEOUT_MS = 120_000;
 
 /**
- * Adds and removes flags of messages in the selected folder (RFC 3501 6.4.6). Omits keywords that the folder does not keep.
+ * Adds and removes flags of messages in the selected folder (RFC 3501 6.4.6). Omits keywords that the folder does not keep,
+ * and removes keywords in the case that the server has: some distinguish cases.
  * @returns the resulting flags by UID; messages that no longer exist are missing
  * @throws MailError
  */
@@ -33,7 +34,18 @@ export async function storeFlags(
   // Unreported messages are expunged, or unchanged: some servers report only changes.
   const unreported = uids.filter((uid) => !flags.has(uid));
   for (const [uid, now] of await fetchFlagSets(session, unreported)) flags.set(uid, now);
-  return flags;
+  const spelled = inOtherCase(remove, flags.values());
+  if (spelled.length === 0) return flags;
+  const there = [...flags.keys()];
+  await storeSilently(session, there, '-', spelled);
+  return fetchFlagSets(session, there);
+}
+
+/** Of the flags that messages have, those that are one of `names` in another case. */
+function inOtherCase(names: string[], sets: Iterable<ReadonlySet<string>>): string[] {
+  const wanted = new Set(names.map((name) => name.toLowerCase()));
+  const isOther = (flag: string) => wanted.has(flag.toLowerCase()) && !names.includes(flag);
+  return [...new Set([...sets].flatMap((flags) => [...flags].filter(isOther)))];
 }
 
 /** One STORE without the resulting flags. */

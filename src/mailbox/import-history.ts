@@ -6,14 +6,16 @@ import { syncOnce } from './sync-pass.ts';
 
 /**
  * Reads what is left of an import: counts the messages of its folders, then imports them. It ends when a sync pass has found
- * no message that was moved, while it ran, to a folder that had been read. Returns early when `signal` aborts.
+ * no message that was moved, while it ran, to a folder that had been read. False: `signal` aborted, and something may be left.
  * @throws PartUnavailable, MailError as `importMail`; ImportStopped when the import is paused or cancelled
  */
-export async function importHistory(ctx: SyncContext, run: ImportRun, signal: AbortSignal): Promise<void> {
-  for (let isSettled = false; !signal.aborted; ) {
+export async function importHistory(ctx: SyncContext, run: ImportRun, signal: AbortSignal): Promise<boolean> {
+  for (let isSettled = false; ; ) {
     const pending = await pendingFolders(ctx.db, run);
+    // asked before the signal: the pass over all folders may take longer than an execution lasts
+    if (pending.length === 0 && isSettled) return true;
+    if (signal.aborted) return false;
     if (pending.length === 0) {
-      if (isSettled) return;
       await syncOnce(ctx, {});
       isSettled = true;
       continue;

@@ -9,7 +9,7 @@ import { ingest, type IngestTarget } from './ingest/ingest.ts';
 import { assertSelected, type Selection, withSelected } from './selected.ts';
 import { type FolderState, loadFolders } from './store/folders.ts';
 import { uidsToImport } from './store/import-folders.ts';
-import { locatedUids } from './store/locations.ts';
+import { locatedUids, newestLocations } from './store/locations.ts';
 
 export interface ImportOptions {
   /** messages that arrived since then are imported; null: however old */
@@ -32,7 +32,7 @@ export interface ImportSteps {
   onListed(folderId: string, left: number): Promise<void>;
   /** messages that were read and not stored: they are outside the window, or stored already */
   onSkipped(folderId: string, count: number): Promise<void>;
-  /** a folder was read completely: `readBelow` is its UIDNEXT; null: unknown */
+  /** a folder was read completely: `readBelow` is its UIDNEXT, or above its highest UID; null: unknown */
   onDone(folderId: string, readBelow: number | null): Promise<void>;
 }
 
@@ -101,8 +101,10 @@ async function importFolder(
   };
   try {
     for (let left = true; left && !options.signal.aborted; ) {
+      const [newest] = await newestLocations(ctx.db, folder.id, 1);
       const round = (selection: Selection) => {
-        readBelow = selection.uidNext;
+        // UIDNEXT stays behind on some servers: what was known before is listed in this round
+        readBelow = selection.uidNext && Math.max(selection.uidNext, (newest?.uid ?? 0) + 1);
         return importRound(ctx, { folder, selection, read, done }, options);
       };
       left = (await withSelected(ctx.session, folder.path, round, noteRefusal)) ?? false;

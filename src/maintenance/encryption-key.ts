@@ -29,7 +29,7 @@ export interface KeyReport {
   olderExecutions: number;
   /** until then idempotency keys of calls made before the change are compared with the previous key; null: no longer */
   repeatedCallsUntil: Date | null;
-  /** the previous key is no longer needed */
+  /** nothing stored needs the previous key: it was replaced long enough ago, or it is the next one, which is not in use yet */
   isFinished: boolean;
 }
 
@@ -89,7 +89,9 @@ export async function changeEncryptionKey({ db, client, secrets, logger, hasPrev
   if (hasPrevious) {
     logger.info(
       report,
-      report.isFinished ? 'ENCRYPTION_KEY_PREVIOUS no longer needed' : 'ENCRYPTION_KEY_PREVIOUS still needed',
+      report.isFinished
+        ? 'ENCRYPTION_KEY_PREVIOUS not needed by anything stored'
+        : 'ENCRYPTION_KEY_PREVIOUS still needed',
     );
   } else if (olderExecutions > 0) {
     logger.error(report, 'ENCRYPTION_KEY_PREVIOUS missing: running workflows need it');

@@ -1,6 +1,6 @@
-import { type Client, WorkflowNotFoundError } from '@temporalio/client';
+import { ActivityNotFoundError, ApplicationFailure, type Client, WorkflowNotFoundError } from '@temporalio/client';
 import type { Db } from '../db/driver/client.ts';
-import { returnAccounts, takeAccountsOf } from '../db/coordination/lease.ts';
+import { hasAccounts, returnAccounts, takeAccountsOf } from '../db/coordination/lease.ts';
 import { lastAnnouncements } from '../db/coordination/workers.ts';
 import type { Logger } from '../runtime/logger.ts';
 import { accountWorkflowId, SIGNALS } from '../workflows/names.ts';
@@ -8,8 +8,8 @@ import { accountWorkflowId, SIGNALS } from '../workflows/names.ts';
 /*
  * Temporal detects the loss of an activity's worker by missing heartbeats. Each mailbox has such an activity, so
  * heartbeats must be rare: they are most of Temporal's load at rest. A worker announces itself in Postgres every second,
- * once for all of its mailboxes. When it no longer does, the other workers (or its replacement) signal the workflows of
- * its mailboxes, which start new watches. The lease keeps the lost worker from writing if it returns.
+ * once for all of its mailboxes. When it no longer does, the other workers (or its replacement) report the failure of its
+ * activities, which Temporal then retries. The lease keeps the lost worker from writing if it returns.
  */
 
 /** How often the announcements are checked. */
@@ -17,43 +17,60 @@ export const LOOK_MS = 2_000;
 /** A worker without an announcement in so many checks in a row is lost. */
 const LOOKS = 5;
 const AT_ONCE = 20;
-const SIGNAL_MS = 5_000;
+const CALL_MS = 5_000;
+const RETRY_MS = 1;
+/** The activity of the account's workflow that watches. */
+const WATCH = 'watchMailbox';
 
 export interface LostWatchesOptions {
   db: Db;
   logger: Logger;
   /** of this process */
   workerId: string;
-  /** signals the account's workflow; rejects when it must be repeated */
-  signalLost(accountId: string): Promise<void>;
+  /** has the watch of an account of the lost worker begun anew; rejects when it must be repeated */
+  retryWatch(accountId: string, lostId: string): Promise<void>;
   /** milliseconds between two calls */
   intervalMs?: number;
 }
 
-/** Makes the account's workflow start another watch, if it runs. */
-export async function signalWatchLost(client: Client, accountId: string): Promise<void> {
+/**
+ * Makes Temporal give the watch of an account to another worker, if the lost one has it. The history of its workflow stays as it
+ * is.
+ */
+export async function retryWatch(client: Client, accountId: string, lostId: string): Promise<void> {
+  const workflow = client.workflow.getHandle(accountWorkflowId(accountId));
   try {
-    await client.withDeadline(Date.now() + SIGNAL_MS, () =>
-      client.workflow.getHandle(accountWorkflowId(accountId)).signal(SIGNALS.watchLost),
-    );
+    await client.withDeadline(Date.now() + CALL_MS, async () => {
+      const { workflowId, runId, raw } = await workflow.describe();
+      const watch = raw.pendingActivities?.find(({ activityType }) => activityType?.name === WATCH);
+      if (!watch?.activityId || !watch.lastWorkerIdentity) return;
+      // the identity of a worker of an earlier version does not say its id
+      if (!watch.lastWorkerIdentity.endsWith(lostId)) await workflow.signal(SIGNALS.watchLost);
+      else await client.activity.fail({ workflowId, runId, activityId: watch.activityId }, lost());
+    });
   } catch (error) {
-    if (!(error instanceof WorkflowNotFoundError)) throw error;
+    // it was removed, or begins anew already
+    if (!(error instanceof WorkflowNotFoundError || error instanceof ActivityNotFoundError)) throw error;
   }
 }
+
+/** Retried at once. Where the workflow waits for the end of the activity, it is one without a cause in the mailbox. */
+const lost = () =>
+  ApplicationFailure.create({ message: 'its worker was lost', type: 'worker_lost', nextRetryDelay: RETRY_MS });
 
 interface OtherWorker {
   /** by its last announcement, ms since the epoch */
   seenAt: number;
   /** since then */
   looks: number;
-  /** all workflows of its mailboxes were signalled */
+  /** the watches of all its mailboxes were retried */
   isDone: boolean;
-  /** taken accounts whose workflows could not be signalled */
+  /** taken accounts whose watches could not be retried */
   failed: string[];
 }
 
 /** Returns a check that must be called every LOOK_MS. */
-export function createLostWatches({ db, logger, workerId, signalLost, intervalMs = LOOK_MS }: LostWatchesOptions) {
+export function createLostWatches({ db, logger, workerId, retryWatch, intervalMs = LOOK_MS }: LostWatchesOptions) {
   const others = new Map<string, OtherWorker>();
   let lookedAt = performance.now();
 
@@ -77,8 +94,8 @@ export function createLostWatches({ db, logger, workerId, signalLost, intervalMs
   };
 
   /**
-   * Signals the workflows of the mailboxes of a lost worker. `failed`: those of earlier checks that could not be
-   * signalled. False: not all were signalled.
+   * Has the watches of a lost worker retried. `failed`: the accounts of earlier checks where that was not possible. False: it
+   * was not for all.
    */
   async function watchAgain(lostId: string, failed: string[]): Promise<boolean> {
     const giveBack = async () => {
@@ -91,13 +108,13 @@ export function createLostWatches({ db, logger, workerId, signalLost, intervalMs
       const accountIds = await takeAccountsOf(db, lostId, AT_ONCE);
       if (accountIds.length === 0) break;
       logger.warn({ lostId, accountIds }, 'worker lost; reassigning its mailboxes');
-      const results = await Promise.allSettled(accountIds.map((accountId) => signalLost(accountId)));
+      const results = await Promise.allSettled(accountIds.map((accountId) => retryWatch(accountId, lostId)));
       const failedNow = accountIds.filter((_, index) => results[index]?.status === 'rejected');
       for (const accountId of failedNow) failed.push(accountId);
       // Temporal is away
       if (failedNow.length === accountIds.length) break;
     }
-    const isDone = failed.length === 0;
+    const isDone = failed.length === 0 && !(await hasAccounts(db, lostId));
     // for the next check
     await giveBack();
     return isDone;

@@ -59,7 +59,8 @@ export async function deleteDeliveriesBefore(db: Db, before: Date): Promise<numb
       delete from deliveries where id = any(array(
         select id from deliveries where created_at < ${before.toISOString()}::timestamptz and status <> 'pending'
         order by created_at, id limit ${ROWS_PER_STATEMENT}
-      )) returning id
+        -- asked again of a row that a retry had locked: it is pending by now
+      )) and status <> 'pending' returning id
     ), attempt as (delete from delivery_attempts where delivery_id in (select id from expired))
     select count(*) from expired`,
   );

@@ -11,6 +11,9 @@ import type { RunningWatches } from '../mailbox/running-watches.ts';
 /** A worker gets no share before this age, ms: it may exit again. */
 const SETTLED_MS = 30_000;
 
+/** Watches that are given up in one interval at most: their mailboxes are followed by none until the others have them. */
+const AT_ONCE = 30;
+
 /** Tolerated excess over the share, since shares are never quite even. */
 const SLACK = 0.1;
 
@@ -30,7 +33,7 @@ export async function shareWatches(db: Db, options: ShareOptions): Promise<void>
   const workers = (await liveWorkers(db)).filter(({ id, ageMs }) => id === workerId || ageMs >= settledMs);
   const excess = excessOf(watches.count(), workerId, workers);
   if (excess === 0) return;
-  const logins = Math.max(1, Math.floor((loginsPerMinute * intervalMs) / 60_000 / 2));
+  const logins = Math.min(AT_ONCE, Math.max(1, Math.floor((loginsPerMinute * intervalMs) / 60_000 / 2)));
   watches.end(Math.min(Math.ceil(excess / 2), logins));
 }
 

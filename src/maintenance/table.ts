@@ -12,7 +12,7 @@ import { finishCancelledReplays } from '../webhooks/log/replay-runs.ts';
 import { checkAccounts } from './account-health.ts';
 import type { LiveWorkers } from './live-workers.ts';
 import { createLostRunLooks } from './lost-runs.ts';
-import { createLostWatches, LOOK_MS, signalWatchLost } from './lost-watches.ts';
+import { createLostWatches, LOOK_MS, retryWatch } from './lost-watches.ts';
 import { refreshPlannerStatistics } from './planner-statistics.ts';
 import { startDueReparses } from './reparse-runs.ts';
 import { shareWatches } from './share-watches.ts';
@@ -49,7 +49,7 @@ export interface MaintenanceDeps {
  */
 export function maintenanceTasks(deps: MaintenanceDeps): Task[] {
   const { db, client, logger, lostRuns, workerId, watches, sync, alerts } = deps;
-  const lookForLost = createLostWatches({ db, logger, workerId, signalLost: (id) => signalWatchLost(client, id) });
+  const lookForLost = createLostWatches({ db, logger, workerId, retryWatch: (...of) => retryWatch(client, ...of) });
   const share = { workerId, watches, loginsPerMinute: sync.loginsPerMinute, intervalMs: SHARE_MS };
   const health = { db, client, logger, ...sync, ensureSearchAttributes: deps.ensureSearchAttributes };
   const tasksOf =

@@ -11,10 +11,10 @@ const BUSY_MS = 1_500;
  * @throws the error of the first account that has one, after the turns of the others
  */
 export async function continueThreadMerges(db: Db): Promise<void> {
-  const until = Date.now() + BUSY_MS;
+  const until = performance.now() + BUSY_MS;
   const waiting = await accountsWithMerging(db);
   const errors: unknown[] = [];
-  while (Date.now() < until) {
+  while (performance.now() < until) {
     const accountId = waiting.shift();
     if (accountId === undefined) break;
     try {

@@ -20,6 +20,11 @@ export function readMessageIds(value: string): string[] {
   return [...new Set(ids.filter((id) => id !== '').map((id) => `<${storable(id.slice(0, MAX_ID))}>`))];
 }
 
+/** The id if headers can have it: one beyond ASCII needs SMTPUTF8 (RFC 6532), and as an encoded word is no id (RFC 2047 5). */
+export function writableId(id: string | null): string | null {
+  return id !== null && /^[!-~]+$/.test(id) ? id : null;
+}
+
 function bareIds(value: string): string[] {
   const words = value.replace(/[<>]/g, ' ').trim().split(/\s+/);
   return words.length === 1 || words.every((word) => word.includes('@')) ? words : [];

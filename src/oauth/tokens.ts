@@ -249,11 +249,11 @@ function spareOr(row: TokenRow, { accessToken }: StoredTokens, refusal: Refusal)
 const SAVE_EVERY_MS = 500;
 
 async function saveAfterOutage({ db, secrets, logger }: TokenDeps, row: TokenRow, next: StoredTokens): Promise<void> {
-  for (const until = Date.now() + 10 * MINUTE; ; ) {
+  for (const until = performance.now() + 10 * MINUTE; ; ) {
     try {
       return await changeTokens(db, row, columnsOf(secrets, row.accountId, next));
     } catch (err) {
-      if (Date.now() >= until) throw err;
+      if (performance.now() >= until) throw err;
       logger.warn({ err, accountId: row.accountId }, 'could not store new tokens; retrying');
       await sleep(SAVE_EVERY_MS);
     }

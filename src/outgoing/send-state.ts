@@ -13,7 +13,7 @@ import type { Writer } from '../db/driver/writes.ts';
  * The only file that writes `sends.state`; each transition is one function.
  *
  * state       what it means                                          next
- * queued      nothing has left yet                                   submitting, failed, sent (before a restore)
+ * queued      nothing has left yet                                   submitting, failed, sent (it was made before)
  * submitting  committed before the first byte of the message leaves  sent, queued (nothing was accepted), unknown
  * sent        the SMTP server accepted it                            final
  * unknown     it may have been accepted: never sent again            sent (its copy was found)
@@ -165,7 +165,7 @@ export function markFoundInSent(db: Queryable, id: string, result: SendResult): 
 }
 
 /**
- * queued → sent: it was sent before the store was set back, and Sent has its copy. Where that copy is stored already, its email
+ * queued → sent: it was sent before the store was set back, or by an earlier send of its draft, and Sent has its copy. Where that copy is stored already, its email
  * remains as it is, and the result names it. Runs in a transaction of the account's holder.
  */
 export async function markSentBefore(
@@ -372,6 +372,18 @@ export function sendsWith(accountId: string, messageIds: string[]): SQL {
     from sends
     where account_id = ${accountId} and ${anyOf(sends.messageId, messageIds)}
       and state in ('submitting', 'sent', 'unknown'))`;
+}
+
+/** Whether an earlier send of a draft with this Message-ID may have been made. */
+export async function wasSentInDoubt(
+  db: Queryable,
+  { accountId, draftId }: { accountId: string; draftId: string },
+  messageId: string,
+): Promise<boolean> {
+  const { rows } = await db.execute(sql`
+    select from sends where account_id = ${accountId} and message_id = ${messageId} and draft_id = ${draftId}
+      and state = 'unknown' limit 1`);
+  return rows.length > 0;
 }
 
 /** Whether the Sent copy of a send has been ingested; it may have been deleted since. */

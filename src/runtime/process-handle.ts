@@ -30,12 +30,12 @@ export function commandOf(pid: number): string {
  * already exited.
  */
 export async function endProcess(handle: ProcessHandle, signal: NodeJS.Signals, graceMs: number): Promise<void> {
-  const deadline = Date.now() + graceMs;
+  const deadline = performance.now() + graceMs;
   send(handle, signal);
   while (isRunning(handle)) {
-    if (Date.now() > deadline) send(handle, 'SIGKILL');
+    if (performance.now() > deadline) send(handle, 'SIGKILL');
     await new Promise((resolve) => setTimeout(resolve, 50));
-    if (Date.now() > deadline + 5000) throw new Error(`process ${handle.pid} cannot be ended`);
+    if (performance.now() > deadline + 5000) throw new Error(`process ${handle.pid} cannot be ended`);
   }
 }
 

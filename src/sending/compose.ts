@@ -7,7 +7,7 @@ import { ApiError } from '../contract/errors.ts';
 import type { Recipient, SendInput } from '../contract/sending.ts';
 import type { Db } from '../db/driver/client.ts';
 import type { SyncSettings } from '../mailbox/settings.ts';
-import { messageIdOf } from '../mime/message-ids.ts';
+import { messageIdOf, writableId } from '../mime/message-ids.ts';
 import { trackMessage } from '../mime/tracking.ts';
 import { compose, envelopeOf } from '../mime/write/compose.ts';
 import { forwardAsFile, forwardInline } from '../mime/write/forward.ts';
@@ -120,7 +120,8 @@ async function draftSource(deps: ComposeDeps, send: SendRow, draftId: string): P
     isLarge: await isLarge(deps.storage, stored.key),
     draftEmailId: draft.emailId,
     async compose(owner) {
-      const messageId = send.messageId ?? draft.messageId ?? ownMessageId(deps, owner.email, messagePartOf(send.id));
+      const messageId =
+        send.messageId ?? writableId(draft.messageId) ?? ownMessageId(deps, owner.email, messagePartOf(send.id));
       const source = await loadDraftSource(deps.storage, stored.key);
       const forms = await composeDraft(deps, source, { owner, messageId, date: new Date() }, trackingOf(send));
       if (forms.envelope.to.length === 0) throw new ApiError('invalid_parameters', 'to: the draft has no recipients');

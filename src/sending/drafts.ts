@@ -31,6 +31,7 @@ import {
   storedSource,
 } from '../outgoing/draft-state.ts';
 import { loadInput } from '../outgoing/outgoing-input.ts';
+import { deleteUnneeded } from './unneeded-files.ts';
 
 /** Identifies one save of a draft. */
 export interface Saving {
@@ -67,8 +68,8 @@ export async function saveDraft(deps: MailboxDeps, { accountId, draftId, previou
   }
   if (previousId) await markDraftSuperseded(db, previousId, draftId);
   if (draft.inputKey) {
-    await deps.storage.delete([draft.inputKey]);
     await clearDraftInput(db, draftId);
+    await deleteUnneeded(deps, [draft.inputKey]);
   }
 }
 

@@ -15,6 +15,7 @@ import { saveProvisionalEmail } from '../mailbox/provisional-email.ts';
 import { type MailboxDeps, withMailbox } from '../mailbox/with-mailbox.ts';
 import { type LoadedSend, loadSource } from './compose.ts';
 import { removeDraftEmail } from './drafts.ts';
+import { deleteUnneeded } from './unneeded-files.ts';
 import {
   clearProvisional,
   filesOfIngested,
@@ -102,7 +103,7 @@ export async function fileSentCopy(
   { send, settings }: LoadedSend,
   filing: Filing,
 ): Promise<'done' | 'waiting'> {
-  const { db, storage } = deps;
+  const { db } = deps;
   const { id, accountId } = send;
   if (!filing.search || !(await isCopyIngested(db, id))) {
     const filesItself = FILES_ITSELF.test(settings.smtp.host);
@@ -118,7 +119,7 @@ export async function fileSentCopy(
   const unused = await filesOfIngested(db, accountId, id);
   // Under a new UIDVALIDITY the copy is ingested once the watch has mapped the folder to it.
   if (!unused) return 'waiting';
-  await storage.delete(unused);
+  await deleteUnneeded(deps, unused);
   await clearProvisional(db, id, filing.finishes);
   return 'done';
 }

@@ -12,7 +12,8 @@ import { type ComposeDeps, composeSend, type LoadedSend, type OutgoingForm } fro
 import { markDraftSent } from '../outgoing/draft-state.ts';
 import { assertDraftExists } from './drafts.ts';
 import { isInSent } from './file-sent-copy.ts';
-import { type LostSendDeps, sentBeforeRestore } from './lost-sends.ts';
+import { type LostSendDeps, findInSent } from './lost-sends.ts';
+import { deleteUnneeded } from './unneeded-files.ts';
 import {
   type Composed,
   isCopyIngested,
@@ -77,8 +78,7 @@ async function sendQueued(deps: SubmitDeps, loaded: LoadedSend): Promise<SendOut
     if (attempt.isSubmitting && !unknown) {
       await retryCommit(() => requeue(deps.db, send.id, attempt.composed.storageKey));
     }
-    // nothing was sent; housekeeping deletes a file that cannot be deleted now
-    if (!unknown) await deps.storage.delete([attempt.composed.storageKey]).catch(() => undefined);
+    if (!unknown) await deleteUnneeded(deps, [attempt.composed.storageKey]);
     if (!unknown && !(error instanceof Overtaken)) throw error;
     // Another attempt is ahead, or the caller gave up: the row says which.
     return { send: await findOutcome(deps, send), firstCopy: null };
@@ -88,10 +88,10 @@ async function sendQueued(deps: SubmitDeps, loaded: LoadedSend): Promise<SendOut
   return { send: { ...send, state: 'sent', result }, firstCopy: attempt.sentCopy };
 }
 
-/** The send, if it was made before the store was set back. */
+/** The send, if it was made before the store was set back, or as an earlier send of its draft. */
 async function findSentBefore(deps: SubmitDeps, attempt: Attempt): Promise<SendRow | undefined> {
   const { send, composed } = attempt;
-  const messageId = await sentBeforeRestore(deps, send, composed.messageId);
+  const messageId = await findInSent(deps, send, composed.messageId);
   if (messageId === undefined) return undefined;
   const { id, accountId, draftId } = send;
   const result = await inLease(deps.db, { accountId, watchEpoch: null }, async (tx) => {
@@ -119,7 +119,7 @@ async function prepare(deps: SubmitDeps, loaded: LoadedSend): Promise<Attempt> {
   const composed = { messageId, storageKey, result: { rejected: [], bcc } };
   if (draftEmailId) {
     await assertDraftExists(deps, send.accountId, draftEmailId).catch(async (error: unknown) => {
-      await deps.storage.delete([storageKey]).catch(() => undefined);
+      await deleteUnneeded(deps, [storageKey]);
       throw error;
     });
   }

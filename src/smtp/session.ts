@@ -9,7 +9,7 @@ import { SmtpMessage } from './message.ts';
 export interface Envelope {
   from: string;
   to: string[];
-  /** the field of the first address whose local part is not ASCII (RFC 6531): `to.0.email` */
+  /** the field of the first address, also in a header, whose local part is not ASCII (RFC 6531): `to.0.email` */
   needsUtf8?: string;
 }
 

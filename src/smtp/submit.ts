@@ -109,27 +109,30 @@ async function sendOver(lease: Lease<SmtpSession>, message: Submission, smtp: Se
   }
 }
 
+const BEYOND_ASCII = /[\u0080-\uffff]/;
+
 /** Refuses a message that the server has announced not to accept. */
 function assertAccepted({ maxSize, smtpUtf8 }: SmtpSession, { envelope, source }: Submission): void {
   if (maxSize && source.length > maxSize) {
     const detail = `the message has ${source.length} bytes, larger than the ${maxSize} bytes that the server accepts`;
     throw new SubmitError('not_sent', 'provider_rejected', detail);
   }
-  if (smtpUtf8) return;
-  const field = fieldBeyondAscii(envelope);
+  const inEnvelope = fieldBeyondAscii(envelope);
+  if (smtpUtf8 && inEnvelope) return;
+  const field = envelope.needsUtf8 ?? inEnvelope;
   if (field) {
-    const detail = `the SMTP server accepts ASCII addresses only (it offers no SMTPUTF8), and ${field} has other characters before its @`;
+    const reason = smtpUtf8
+      ? 'SMTPUTF8 is announced for the sender and recipients only'
+      : 'the SMTP server accepts ASCII addresses only (it offers no SMTPUTF8)';
+    const detail = `${reason}, and ${field} has other characters before its @`;
     throw new SubmitError('not_sent', 'provider_rejected', detail);
   }
 }
 
-function fieldBeyondAscii({ from, to, needsUtf8 }: Envelope): string | undefined {
-  if (needsUtf8) return needsUtf8;
+function fieldBeyondAscii({ from, to }: Envelope): string | undefined {
   if (BEYOND_ASCII.test(from)) return 'the sender';
   return to.some((address) => BEYOND_ASCII.test(address)) ? 'a recipient' : undefined;
 }
-
-const BEYOND_ASCII = /[\u0080-\uffff]/;
 
 /** A domain needs no SMTPUTF8: it has a form in ASCII (RFC 5890), which every server knows, where the local part is ASCII. */
 function asciiDomain(address: string): string {

@@ -12,6 +12,8 @@ import { activitiesOfRequests } from './request-id.ts';
 
 export interface WorkersOptions {
   connection: NativeConnection;
+  /** of this process in Temporal, where it is the last worker of each activity; ends with the worker's id */
+  identity: string;
   namespace: string;
   dataConverter: DataConverter;
   workflowBundle: NonNullable<WorkerOptions['workflowBundle']>;
@@ -47,9 +49,11 @@ function localSlots(slots: number, cache: Pick<WorkerOptions, 'maxCachedWorkflow
  * `shutdownForceTime` an activity that does not end would keep `run` from resolving.
  */
 export async function createWorkers(options: WorkersOptions): Promise<Workers> {
-  const { connection, namespace, dataConverter, workflowBundle, activities, maxWatchers, logger, tracing } = options;
+  const { connection, identity, namespace, dataConverter, workflowBundle, activities, maxWatchers, logger, tracing } =
+    options;
   const common = {
     connection,
+    identity,
     namespace,
     dataConverter,
     activities,

@@ -1,6 +1,11 @@
 import type { Config } from '../config/config.ts';
 import type { Logger } from '../runtime/logger.ts';
-import { freeLoopbackPort, type MetricsServer, serveMetrics } from '../runtime/metrics/serve.ts';
+import {
+  freeLoopbackPort,
+  type MetricsServer,
+  type MetricsServerOptions,
+  serveMetrics,
+} from '../runtime/metrics/serve.ts';
 import { createWorkerMetrics } from '../runtime/metrics/worker-metrics.ts';
 import type { Tracing } from '../runtime/tracing.ts';
 import { installRuntime } from '../temporal/runtime.ts';
@@ -8,6 +13,8 @@ import { installRuntime } from '../temporal/runtime.ts';
 /** Metrics and traces of a worker process, as far as the settings ask for them. */
 export interface Observed {
   tracing: Tracing | undefined;
+  /** Reports that the worker takes work: to the process that started it, and by `GET /ready`. */
+  ready(): void;
   close(): Promise<void>;
 }
 
@@ -19,9 +26,15 @@ export async function observeWorker({ workerMetrics, otlpEndpoint }: Config, log
     : undefined;
   const sdkAddress = workerMetrics ? `127.0.0.1:${await freeLoopbackPort()}` : undefined;
   installRuntime(logger, sdkAddress);
-  const metrics = workerMetrics && (await startMetrics(workerMetrics, logger, sdkAddress));
+  let isReady = false;
+  const options = workerMetrics && { ...workerMetrics, ...(sdkAddress ? { sdkAddress } : {}), isReady: () => isReady };
+  const metrics = options && (await startMetrics(options, logger));
   return {
     tracing,
+    ready() {
+      isReady = true;
+      process.send?.('ready');
+    },
     async close() {
       await metrics?.close();
       if (tracing) await tracing.close().catch((err: unknown) => logger.warn({ err }, 'could not send the last spans'));
@@ -31,20 +44,16 @@ export async function observeWorker({ workerMetrics, otlpEndpoint }: Config, log
 
 /** Starts the metrics; a worker also runs without them. */
 async function startMetrics(
-  at: NonNullable<Config['workerMetrics']>,
+  options: Omit<MetricsServerOptions, 'registry'>,
   logger: Logger,
-  sdkAddress: string | undefined,
 ): Promise<MetricsServer | undefined> {
+  const { host, port } = options;
   try {
-    const server = await serveMetrics({
-      ...at,
-      registry: createWorkerMetrics(),
-      ...(sdkAddress ? { sdkAddress } : {}),
-    });
+    const server = await serveMetrics({ ...options, registry: createWorkerMetrics() });
     logger.info({ url: server.url }, 'metrics server listening');
     return server;
   } catch (err) {
-    logger.error({ err, ...at }, 'could not start the metrics server');
+    logger.error({ err, host, port }, 'could not start the metrics server');
     return undefined;
   }
 }

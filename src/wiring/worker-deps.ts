@@ -17,6 +17,7 @@ import { lastRestoredAt } from '../db/coordination/restored.ts';
 import type { Db } from '../db/driver/client.ts';
 import { listenTo } from '../db/driver/listen.ts';
 import { createSessionPool } from '../imap/pool.ts';
+import { createLoginTurns } from '../activities/login-turns.ts';
 import { createAdmission } from '../mailbox/admission.ts';
 import { openCredentials } from '../mailbox/settings.ts';
 import type { MaintenanceDeps } from '../maintenance/table.ts';
@@ -90,6 +91,7 @@ export function openWorkerDeps(config: Config, logger: Logger, surroundings: Sur
     ...others,
     db,
     admission: createAdmission(),
+    logins: createLoginTurns({ db, logger, perMinute: config.sync.loginsPerMinute }),
     restoredAt: readOnce(() => lastRestoredAt(db)),
     logger,
     secrets,

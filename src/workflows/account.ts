@@ -14,7 +14,7 @@ import {
   startChild,
   workflowInfo,
 } from '@temporalio/workflow';
-import type { AccountActivities } from '../activities/account.ts';
+import type { AccountActivities, AccountState } from '../activities/account.ts';
 import type { FailureDetail } from '../activities/failures.ts';
 import type { MailboxActivities } from '../activities/mailbox.ts';
 import type { AccountStatus } from '../contract/account.ts';
@@ -39,7 +39,7 @@ import { setSearchAttributes } from './search-attributes.ts';
  *                                                       disconnected  `reconnected`: a call was refused the login twice
  * any                                                   connecting    `reconnected`: new settings are stored
  * any                                                   unwatched     `reconnected`, with `watch` false
- * connecting, running                                   connecting    `watchLost`: the worker is lost, another one watches
+ * connecting, running                                   connecting    `watchLost`: the worker is lost, by one of an earlier version
  * any                                                   removing      cancelled by removeAccount: the activity stops
  *
  * The status in the store and its event are committed together by setAccountStatus.
@@ -51,6 +51,8 @@ export interface AccountInput {
   heartbeatTimeoutMs?: number;
   /** factor on every wait; small in tests */
   pace?: number;
+  /** as stored just before a start with the signal `reconnected` and the search attribute `connecting`; null: it was removed */
+  initial?: AccountState | null;
   /** from the previous run */
   carried?: Counts & { lastError?: string | null };
 }
@@ -100,24 +102,30 @@ export async function account(input: AccountInput): Promise<void> {
   setHandler(watchLost, () => {
     signals.watchLost += 1;
   });
+  const { initial, ...kept } = input;
   const { accountId } = input;
   const { lastError = null, ...carried } = input.carried ?? NO_CARRIED;
+  const run: Shown = { input: kept, shown, ...(initial ? { listedAs: 'connecting' } : {}) };
+  // not where settings may have changed since
+  let loaded = signals.reconnected > 1 ? undefined : initial;
   shown.enter('connecting', { lastError });
   let counts: Counts = carried;
   try {
     for (;;) {
       const settingsVersion = signals.reconnected;
-      const row = await loadAccount({ accountId });
+      const row = loaded ?? (await loadAccount({ accountId }));
+      loaded = undefined;
       if (!row) return;
       const isImporting = row.initialSync === 'pending' || row.initialSync === 'running';
       if (isImporting && row.status !== 'disconnected') await startInitialSync(input);
       const isOutdated = () => signals.reconnected !== settingsVersion;
       const { status, watch: isWatched = true } = row;
-      await stayConnected({ input, shown, signals, isOutdated, status, isWatched, ...counts });
+      await stayConnected({ ...run, signals, isOutdated, status, isWatched, ...counts });
+      delete run.listedAs;
       counts = NO_FAILURES;
     }
   } catch (error) {
-    if (isCancellation(error)) show({ input, shown }, 'removing');
+    if (isCancellation(error)) show(run, 'removing');
     throw error;
   }
 }
@@ -136,6 +144,8 @@ interface SignalCounts {
 interface Shown {
   readonly input: AccountInput;
   readonly shown: StateTracker;
+  /** the state that the list of runs has from the start; not known after the first change */
+  listedAs?: string;
 }
 
 /** One account with the settings that were loaded. */
@@ -331,9 +341,10 @@ async function startInitialSync({ accountId, heartbeatTimeoutMs, pace }: Account
 }
 
 /** Shows the state to operators, in the list of runs and on the run itself. */
-function show({ input, shown }: Shown, state: string): void {
-  shown.enter(state);
-  setSearchAttributes(input.accountId, state);
+function show(run: Shown, state: string): void {
+  run.shown.enter(state);
+  if (run.listedAs !== state) setSearchAttributes(run.input.accountId, state);
+  delete run.listedAs;
 }
 
 /** Shows a failure on the run itself; the list of runs changes when the next attempt begins. */

@@ -1,15 +1,25 @@
-import { ActivityCancellationType, continueAsNew, proxyActivities, sleep, workflowInfo } from '@temporalio/workflow';
+import {
+  ActivityCancellationType,
+  continueAsNew,
+  patched,
+  proxyActivities,
+  sleep,
+  workflowInfo,
+} from '@temporalio/workflow';
 import type { BatchActivities, BatchProgress } from '../activities/change-emails.ts';
 import type { ErrorCode } from '../contract/errors.ts';
+import { waitAfter } from './backoff.ts';
 import { type Failed, readFailure } from './failure.ts';
 import { QUEUES } from './names.ts';
-import { classOf, trackState } from './run-state.ts';
+import { classOf, type StateTracker, trackState } from './run-state.ts';
 import { setSearchAttributes } from './search-attributes.ts';
 
 /*
  * state     what happens                                                    next
  * changing  changeEmailsOf, in bounded steps                                done     no email is pending
- *                                                                           waiting  a part of this installation is away
+ *                                                                           waiting  an earlier batch comes first, the mail
+ *                                                                                    server asks for a pause, or it or a part
+ *                                                                                    of this installation is away
  *                                                                           done     it fails: what is pending fails
  * waiting   a timer                                                         changing
  * done      final: the counts of the emails
@@ -33,33 +43,95 @@ const { failBatch } = proxyActivities<BatchActivities>({
 /** Not the fault of the batch or of its mail server. */
 const OUTAGES: readonly string[] = ['unavailable', 'storage_full', 'lease_lost'];
 const OUTAGE_MS = 30_000;
+/** Between steps that fail for the mail server, in addition to the attempts of each. */
+const SERVER_BACKOFF = { firstMs: 1_000, longestMs: 60_000 };
+/** How long a mail server may fail until what is pending fails. */
+const PATIENCE_MS = 3_600_000;
+/** Between two looks at whether an earlier batch has ended. */
+const TURN_BACKOFF = { firstMs: 500, longestMs: 15_000 };
+
+export interface ChangeEmailsInput {
+  accountId: string;
+  batchId: string;
+  /** left out: an hour; short in tests */
+  patienceMs?: number;
+}
+
+/** A server that throttles may ask for no time at all. */
+const SHORTEST_PAUSE_MS = 1_000;
 
 /** Changes the emails of one batch. */
-export async function changeEmails(input: { accountId: string; batchId: string }): Promise<BatchProgress> {
-  const { accountId, batchId } = input;
+export async function changeEmails(input: ChangeEmailsInput): Promise<BatchProgress> {
   const shown = trackState('changing');
-  setSearchAttributes(accountId, undefined, [batchId]);
-  const done = (progress: BatchProgress) => {
+  setSearchAttributes(input.accountId, undefined, [input.batchId]);
+  const run = new Run(input, shown);
+  while (!workflowInfo().continueAsNewSuggested) {
+    const progress = await run.step();
+    if (!progress) continue;
     shown.enter('done', { counts: { ...progress } });
     return progress;
-  };
-  while (!workflowInfo().continueAsNewSuggested) {
-    try {
-      const progress = await changeEmailsOf(input);
-      if (progress.pending === 0) return done(progress);
-      shown.enter('changing', { counts: { ...progress }, lastError: null });
-    } catch (error) {
-      const failed = readFailure(error);
-      if (failed.kind === 'cancelled') throw error;
-      if (failed.kind === 'failed' && !OUTAGES.includes(failed.code)) {
-        return done(await failBatch({ batchId, error: { code: codeOf(failed), detail: failed.detail } }));
-      }
-      shown.enter('waiting', { lastError: classOf(failed), nextAttemptMs: OUTAGE_MS });
-      await sleep(OUTAGE_MS, { summary: 'for this installation to be available' });
-      shown.enter('changing');
-    }
   }
   return continueAsNew<typeof changeEmails>(input);
 }
 
-const codeOf = ({ code }: Failed & { kind: 'failed' }) => code as ErrorCode;
+/** One execution of the workflow. */
+class Run {
+  readonly #input: ChangeEmailsInput;
+  readonly #shown: StateTracker;
+  /** looks in a row that found an earlier batch */
+  #looks = 0;
+  /** steps in a row that failed for the mail server */
+  #failures = 0;
+  /** when a step was last made without a failure */
+  #workedAt = Date.now();
+
+  constructor(input: ChangeEmailsInput, shown: StateTracker) {
+    this.#input = input;
+    this.#shown = shown;
+  }
+
+  /** One step, and the wait after it; returns the counts of the emails when the batch has ended. */
+  async step(): Promise<BatchProgress | undefined> {
+    const { accountId, batchId } = this.#input;
+    try {
+      const { isBehind, pauseMs, ...progress } = await changeEmailsOf({ accountId, batchId, sleeps: true });
+      if (progress.pending === 0) return progress;
+      this.#shown.enter('changing', { counts: { ...progress }, lastError: null });
+      this.#failures = 0;
+      this.#workedAt = Date.now();
+      this.#looks = isBehind ? this.#looks + 1 : 0;
+      // a worker of an earlier version continues at once
+      if (!(isBehind || pauseMs !== undefined) || !patched('await-turn')) return undefined;
+      if (isBehind) await this.#wait(waitAfter(this.#looks, TURN_BACKOFF), 'for an earlier batch');
+      if (pauseMs !== undefined)
+        await this.#wait(Math.max(pauseMs, SHORTEST_PAUSE_MS), 'as long as the mail server asks');
+      return undefined;
+    } catch (error) {
+      const failed = readFailure(error);
+      if (failed.kind === 'cancelled') throw error;
+      return this.#afterFailure(failed);
+    }
+  }
+
+  async #afterFailure(failed: Failed): Promise<BatchProgress | undefined> {
+    const { batchId, patienceMs = PATIENCE_MS } = this.#input;
+    if (failed.kind !== 'failed' || OUTAGES.includes(failed.code)) {
+      await this.#wait(OUTAGE_MS, 'for this installation to be available', failed);
+      return undefined;
+    }
+    const isPatient = failed.code === 'provider_error' && Date.now() - this.#workedAt < patienceMs;
+    if (!isPatient || !patched('await-mail-server')) {
+      return failBatch({ batchId, error: { code: failed.code as ErrorCode, detail: failed.detail } });
+    }
+    this.#failures += 1;
+    await this.#wait(waitAfter(this.#failures, SERVER_BACKOFF), 'for the mail server', failed);
+    return undefined;
+  }
+
+  async #wait(ms: number, summary: string, failed?: Failed): Promise<void> {
+    const lastError = failed ? { lastError: classOf(failed) } : {};
+    this.#shown.enter('waiting', { ...lastError, nextAttemptMs: ms });
+    await sleep(ms, { summary });
+    this.#shown.enter('changing');
+  }
+}

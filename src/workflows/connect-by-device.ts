@@ -55,9 +55,9 @@ export async function connectByDevice(input: DeviceInput): Promise<{ accountId: 
         continue;
       }
       shown.enter('verifying the logins');
-      const { accountId } = await verifyMailbox(poll);
+      const { accountId, isStarted } = await verifyMailbox(poll);
       setSearchAttributes(accountId);
-      await startAccount({ accountId });
+      if (!isStarted) await startAccount({ accountId });
       await endDeviceSignIn({ signInId, accountId });
       shown.enter('connected');
       return { accountId };

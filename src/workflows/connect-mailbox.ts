@@ -30,10 +30,10 @@ const { startAccount, deleteIntent } = proxyActivities<AccountActivities & Conne
 export async function connectMailbox({ intentId }: { intentId: string }): Promise<{ accountId: string }> {
   const shown = trackState('verifying the logins');
   try {
-    const { accountId } = await verifyMailbox({ intentId });
+    const { accountId, isStarted } = await verifyMailbox({ intentId });
     setSearchAttributes(accountId);
     shown.enter('connected');
-    await startAccount({ accountId });
+    if (!isStarted) await startAccount({ accountId });
     return { accountId };
   } catch (error) {
     shown.enter('failed', { lastError: classOf(readFailure(error)) });

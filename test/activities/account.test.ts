@@ -21,7 +21,12 @@ const started: { type: string; options: Record<string, unknown> }[] = [];
 const note = async (type: string, options: Record<string, unknown>) => {
   started.push({ type, options });
 };
-const client = { start: note, signalWithStart: note } as unknown as WorkflowClient;
+let running = 0;
+const client = {
+  start: note,
+  signalWithStart: note,
+  count: async () => ({ count: running }),
+} as unknown as WorkflowClient;
 const activities = () => createAccountActivities({ db: test.database.db, client, heartbeatTimeoutMs: 20_000 });
 const eventsOf = (accountId: string) => storedEvents(test.database, accountId);
 
@@ -29,6 +34,7 @@ let accountId: string;
 beforeEach(async () => {
   accountId = await storeAccount(test.database, { initialSyncDays: 7 });
   started.length = 0;
+  running = 0;
 });
 
 async function remove(id: string): Promise<void> {
@@ -136,7 +142,13 @@ describe('starting workflows', () => {
           workflowId: `account/${accountId}`,
           taskQueue: 'commands',
           signal: 'reconnected',
-          args: [{ accountId, heartbeatTimeoutMs: 20_000 }],
+          args: [
+            {
+              accountId,
+              heartbeatTimeoutMs: 20_000,
+              initial: { status: 'running', initialSync: 'pending', watch: true },
+            },
+          ],
         }),
       },
     ]);
@@ -151,6 +163,19 @@ describe('starting workflows', () => {
     expect(ids).toContain(`removeAccount remove/${accountId}`);
     expect(new Set(ids).size).toBe(ids.length);
     expect(started.every(({ options }) => options['workflowIdConflictPolicy'] === 'USE_EXISTING')).toBe(true);
+  });
+
+  it('asks for no account where all of their workflows run', async () => {
+    await test.database.db.delete(accounts);
+    const [one, other] = [await storeAccount(test.database), await storeAccount(test.database)];
+    running = 2;
+    await activities().ensureAccounts();
+    expect(started).toEqual([]);
+    running = 1;
+    await activities().ensureAccounts();
+    expect(started.map(({ options }) => options['workflowId']).sort()).toEqual(
+      [one, other].map((id) => `account/${id}`).sort(),
+    );
   });
 
   it('deletes expired intents of callers that gave up', async () => {

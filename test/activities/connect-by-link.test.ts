@@ -49,6 +49,7 @@ async function connect(intent: Intent, more: Partial<ConnectDeps> = {}): Promise
     tokens: testTokens({ db: test.database.db, secrets }),
     outbound: createOutbound({ allow: ['127.0.0.0/8'] }),
     allowInsecureMail: 'loopback',
+    startAccount: async () => {},
     sources: nothing,
     loginTimeoutMs: 5_000,
     ...more,

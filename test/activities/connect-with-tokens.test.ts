@@ -58,6 +58,7 @@ function activities() {
     tokens: tokens(),
     outbound: LOOPBACK,
     allowInsecureMail: 'loopback',
+    startAccount: async () => {},
     sources: { srv: async () => [], mx: async () => [], document: async () => undefined },
     loginTimeoutMs: 5_000,
   });

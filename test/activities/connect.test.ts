@@ -43,6 +43,7 @@ const deps = (): ConnectDeps => ({
   tokens: testTokens({ db: test.database.db, secrets }),
   outbound: createOutbound({ allow: ['127.0.0.0/8'] }),
   allowInsecureMail: 'loopback',
+  startAccount: async () => {},
   sources: nothing,
   loginTimeoutMs: 5_000,
 });

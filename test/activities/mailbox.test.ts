@@ -3,12 +3,16 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { eq } from 'drizzle-orm';
 import { accounts } from '../../src/db/schema/index.ts';
+import { createLoginTurns } from '../../src/activities/login-turns.ts';
 import { createMailboxActivities } from '../../src/activities/mailbox.ts';
 import { createRunningWatches } from '../../src/mailbox/running-watches.ts';
-import { insertAccount } from '../../src/db/queries/accounts.ts';
+import { changeAccount, insertAccount } from '../../src/db/queries/accounts.ts';
+import { beginImport, createImport } from '../../src/db/coordination/import-state.ts';
 import { createLeaseNotifications } from '../../src/db/coordination/lease.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
+import type { FolderChoice } from '../../src/contract/mailbox-config.ts';
 import { sealCredentials } from '../../src/mailbox/settings.ts';
+import { loadFolders } from '../../src/mailbox/store/folders.ts';
 import { newId } from '../../src/new-id.ts';
 import { createOutbound } from '../../src/security/outbound.ts';
 import { createSecrets } from '../../src/security/secrets.ts';
@@ -50,10 +54,11 @@ const secrets = createSecrets({ current: Buffer.alloc(32, 7) });
 const leases = createLeaseNotifications();
 const watches = createRunningWatches();
 
-/** Runs the activity; counts its heartbeats. */
-function watch(signalConnected: () => Promise<void>) {
-  const heartbeats = { count: 0 };
-  const { watchMailbox } = createMailboxActivities({
+/** what made the account `disconnected` */
+const refusals: string[] = [];
+
+function activities(signalConnected: () => Promise<void> = async () => {}) {
+  return createMailboxActivities({
     db: ground.database.database.db,
     storage: ground.storage,
     tempDir: tmpdir(),
@@ -62,17 +67,29 @@ function watch(signalConnected: () => Promise<void>) {
     tokens: testTokens({ db: ground.database.database.db, secrets }),
     secrets,
     outbound: createOutbound({ allow: ['127.0.0.0/8'] }),
-    sync: { pollMs: 60_000, loginCheckMs: 100, loginsPerMinute: 6_000 },
+    sync: { pollMs: 60_000, loginCheckMs: 100 },
+    logins: createLoginTurns({
+      db: ground.database.database.db,
+      logger: createLogger('silent', 'test'),
+      perMinute: 6_000,
+    }),
     leases,
     signalConnected,
-    markDisconnected: async () => {},
+    markDisconnected: async (_, detail) => void refusals.push(detail),
     markRunning: async () => {},
     heartbeatMs: 20,
     watches,
   });
-  const env = new MockActivityEnvironment();
-  env.on('heartbeat', () => {
+}
+
+/** Runs the activity; counts its heartbeats. */
+function watch(signalConnected: () => Promise<void>, heartbeatDetails?: object) {
+  const heartbeats: { count: number; last?: unknown } = { count: 0 };
+  const { watchMailbox } = activities(signalConnected);
+  const env = new MockActivityEnvironment({ heartbeatDetails });
+  env.on('heartbeat', (details: unknown) => {
     heartbeats.count += 1;
+    heartbeats.last = details;
   });
   const ended = env.run(watchMailbox, { accountId });
   ended.catch(() => {});
@@ -117,6 +134,25 @@ describe('watching a mailbox', () => {
     expect(server.log).toEqual([]);
   });
 
+  it('reports a connected mailbox once, though an attempt follows the loss of its worker', async () => {
+    let reports = 0;
+    const report = async () => void (reports += 1);
+    const first = watch(report);
+    await waitFor(() => reports === 1);
+    await waitFor(() => first.heartbeats.last !== undefined);
+    watches.end(1);
+    await first.ended;
+    const second = watch(report, first.heartbeats.last as object);
+    const { db } = ground.database.database;
+    await db.update(accounts).set({ lastSyncedAt: null }).where(eq(accounts.id, accountId));
+    await waitFor(async () => (await db.select().from(accounts).where(eq(accounts.id, accountId)))[0]?.lastSyncedAt);
+    await waitFor(() => second.heartbeats.count > 2);
+    watches.end(1);
+    await second.ended;
+    expect(second.heartbeats.last).toEqual(first.heartbeats.last);
+    expect(reports).toBe(1);
+  });
+
   it('ends without a failure when other workers watch too few mailboxes, and is counted until then', async () => {
     let connects = 0;
     const { ended } = watch(async () => {
@@ -146,5 +182,51 @@ describe('watching a mailbox', () => {
     // a login may take 20 s
     await waitFor(() => server.sessions.size === 0, { timeoutMs: 5_000 });
     await ended;
+  });
+});
+
+describe('importing older mail', () => {
+  it('makes an account without a watch `disconnected` when its login is refused twice', async () => {
+    const { db } = ground.database.database;
+    await changeAccount(db, accountId, { watch: false });
+    const id = newId('import');
+    await createImport(db, { id, accountId, since: null, until: null, folders: null });
+    await beginImport(db, { id, accountId });
+    server.script.command = (command, session) => {
+      if (!isLogin(command)) return false;
+      session.done(command, 'NO [AUTHENTICATIONFAILED] no');
+      return true;
+    };
+    refusals.length = 0;
+    const ended = new MockActivityEnvironment().run(activities().importOlderMail, { id });
+    await expect(ended).rejects.toMatchObject({ type: 'invalid_credentials' });
+    expect(server.log.filter(isLogin)).toHaveLength(2);
+    expect(refusals).toEqual(['the IMAP server refused the login: no']);
+  });
+});
+
+describe('a new choice of folders', () => {
+  /** The stored folders after a sync with this choice: the id of each path. */
+  async function sync(folderChoice: FolderChoice): Promise<Record<string, string>> {
+    const { db } = ground.database.database;
+    await changeAccount(db, accountId, { folderChoice });
+    await new MockActivityEnvironment().run(activities().syncStore, { accountId });
+    return Object.fromEntries((await loadFolders(db, accountId)).map(({ path, id }) => [path, id]));
+  }
+
+  it('keeps a folder that it includes by the role of a folder above it, which was not stored', async () => {
+    server.createFolder('Archive', ['\\Archive']);
+    server.createFolder('Archive/2024');
+    const before = await sync({ include: ['INBOX', 'Archive/2024'] });
+    expect(Object.keys(before).sort()).toEqual(['Archive/2024', 'INBOX']);
+    expect(await sync({ include: ['INBOX', 'ARCHIVE'] })).toEqual({ ...before, Archive: expect.any(String) });
+  });
+
+  it('keeps a folder that another program has renamed to what it includes', async () => {
+    server.createFolder('Old');
+    const before = await sync({ exclude: ['SPAM'] });
+    server.renameFolder('Old', 'Work');
+    expect(await sync({ include: ['INBOX', 'Work'] })).toEqual({ INBOX: before.INBOX, Work: before.Old });
+    expect(await sync({ include: ['INBOX'] })).toEqual({ INBOX: before.INBOX });
   });
 });

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { CancelledFailure, TimeoutFailure, WorkflowUpdateRPCTimeoutOrCancelledError } from '@temporalio/client';
-import { sql } from 'drizzle-orm';
 import { toFailure, withFailures } from '../../src/activities/failures.ts';
 import { createRemoveActivities } from '../../src/activities/remove.ts';
+import { announceWorker } from '../../src/db/coordination/workers.ts';
 import { createFinishedRuns } from '../../src/db/coordination/finished-runs.ts';
 import { execute } from '../../src/api/commands/run-workflow.ts';
 import { createCommands } from '../../src/api/commands/index.ts';
@@ -13,7 +13,7 @@ import type { AuthIntent } from '../../src/contract/account.ts';
 import { ApiError } from '../../src/contract/errors.ts';
 import { getAccount } from '../../src/db/queries/accounts.ts';
 import { deleteIntent, intentLocation, readIntent, linkIntent } from '../../src/db/access/connect-intents.ts';
-import { accounts, connectIntents, workers as announced } from '../../src/db/schema/index.ts';
+import { accounts, connectIntents } from '../../src/db/schema/index.ts';
 import { MailError } from '../../src/mail-wire/mail-error.ts';
 import { newId } from '../../src/new-id.ts';
 import { createSecrets } from '../../src/security/secrets.ts';
@@ -30,6 +30,7 @@ const intent: AuthIntent = { provider: 'imap', credentials: { user: 'ann@example
 let test: TestDatabase;
 let workers: TestWorkers;
 let commands: Commands;
+let announcing: NodeJS.Timeout;
 
 /** What the mail servers and the storage do, as each test wants it. */
 let verify: (intentId: string) => Promise<string>;
@@ -42,8 +43,8 @@ const settle = (intentId: string, accountId: string) =>
 beforeAll(async () => {
   test = await testDatabase();
   const { db } = test.database;
-  // one that has announced itself, for as long as the tests take
-  await db.insert(announced).values({ id: 'test', seenAt: sql`now() + interval '1 hour'`, watches: 0 });
+  await announceWorker(db, 'test', 0);
+  announcing = setInterval(() => void announceWorker(db, 'test', 0).catch(() => {}), 1_000);
   const storage = { deletePrefix: () => wipe() } as unknown as Storage;
   const late = { client: undefined as TestWorkers['client'] | undefined };
   workers = await startTestWorkers({
@@ -65,6 +66,7 @@ beforeAll(async () => {
   commands = within({ connectDeadlineMs: 10_000, removeDeadlineMs: 10_000 });
 }, 60_000);
 afterAll(async () => {
+  clearInterval(announcing);
   await workers.stop();
   await test.drop();
 });

@@ -165,6 +165,8 @@ describe('the list of events', () => {
     const old = `evt_${'01hq0000000000000000000000'}`;
     for (const [query, detail] of [
       [`after=${newId('event')}`, 'not the id of a stored event'],
+      [`after=evt_${'z'.repeat(26)}`, 'not the id of a stored event'],
+      [`after=evt_7${'z'.repeat(25)}`, 'not the id of a stored event'],
       [`after=${old}`, 'more than 30 days old'],
       ['after=nonsense', 'after is not the id'],
       ['cursor=nonsense', 'after is not the id'],

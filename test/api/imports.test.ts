@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Import } from '../../src/contract/runs/import.ts';
 import { beginImport, completeImport, countBatch, failImport } from '../../src/db/coordination/import-state.ts';
-import { pendingFolders } from '../../src/mailbox/store/import-folders.ts';
+import { loadImportRun, pendingFolders } from '../../src/mailbox/store/import-folders.ts';
 import { newId } from '../../src/new-id.ts';
 import { storeFolder } from '../helpers/assert/rows.ts';
 import { type ApiUnderTest, apiUnderTest } from '../helpers/product/api-under-test.ts';
@@ -54,6 +54,17 @@ describe('imports', () => {
       400,
       'account_ids.1 is not the id of an account',
     ]);
+  });
+
+  it('of a window in the years before 100 have the dates that were given', async () => {
+    const window = { since: '0001-01-01T00:00:00.000Z', until: '0099-12-31T23:59:59.999Z' };
+    const made = await create(window);
+    expect(made).toMatchObject(window);
+    await beginImport(api.database.db, refOf(made));
+    expect(await loadImportRun(api.database.db, made.id)).toMatchObject({
+      since: new Date(window.since),
+      until: new Date(window.until),
+    });
   });
 
   it('are created, listed, read, paused, continued and cancelled', async () => {
@@ -118,6 +129,18 @@ describe('imports', () => {
     await completeImport(db, refOf(first));
     expect(await beginImport(db, refOf(second))).toMatchObject({ status: 'running' });
     expect(await eventsOf()).toEqual(['import.started', 'import.completed', 'import.started']);
+  });
+
+  it('of one account run one after the other when an earlier one is continued', async () => {
+    const [first, second] = [await create(), await create()];
+    const { db } = api.database;
+    await request('POST', `/${first.id}/pause`);
+    expect(await beginImport(db, refOf(second))).toMatchObject({ status: 'running' });
+    await request('POST', `/${first.id}/continue`);
+    expect(await beginImport(db, refOf(first))).toMatchObject({ status: 'queued', reason: expect.any(String) });
+    // its next attempt leaves the turn to the earlier one
+    expect(await beginImport(db, refOf(second))).toMatchObject({ status: 'queued' });
+    expect(await beginImport(db, refOf(first))).toMatchObject({ status: 'running' });
   });
 
   it('wait while the account is disconnected', async () => {

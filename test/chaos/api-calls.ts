@@ -145,7 +145,7 @@ export class ApiCalls {
     return {
       name: `batch ${JSON.stringify(change)} ${emailIds.join(' ')}`,
       run: async () => {
-        while (await changeNextOf(this.deps, { accountId, batchId, givesUp: false }));
+        while (await changeNextOf(this.deps, { accountId, batchId, oneByOne: false, isOver: () => false }));
         await completeBatch(db, batchId);
       },
       giveUp: async () => void (await failBatch(db, batchId, { code: 'provider_error', detail: 'given up' })),

@@ -40,7 +40,7 @@ describe('settings', () => {
         heartbeatTimeoutMs: 120_000,
         pollMs: 25_000,
         loginCheckMs: 21_600_000,
-        loginsPerMinute: 240,
+        loginsPerMinute: 1200,
         maxWatchers: 2000,
       },
       limits: {
@@ -219,6 +219,7 @@ describe('settings', () => {
       embedTemporal: true,
       apiKeyIsOurs: true,
       encryptionKeyIsOurs: true,
+      storageIsOurs: true,
     });
     expect(loadStartConfig(NEEDED)).toMatchObject({ embedPostgres: false, embedTemporal: false });
     expect(() => loadStartConfig({ LOG_LEVEL: 'loud' })).toThrow(/^LOG_LEVEL /);

@@ -5,6 +5,7 @@ import { migrate, openDatabase } from '../../src/db/open.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Socket } from 'node:net';
 import { waitForCollected } from '../helpers/fakes/garbage.ts';
+import { startTcpProxy } from '../helpers/fakes/tcp-proxy.ts';
 import { type TestDatabase, testDatabase } from '../helpers/servers/postgres.ts';
 
 describe('the database', () => {
@@ -34,6 +35,27 @@ describe('the database', () => {
       }
     },
   );
+
+  it('waits for a slow statement while the database is alive, and fails one whose database has vanished', async () => {
+    const url = new URL(test.url);
+    const proxy = await startTcpProxy(Number(url.port));
+    url.host = `127.0.0.1:${proxy.port}`;
+    const { pool, close } = openDatabase(url.href, { max: 1, patience: { queryMs: 200, connectMs: 1_000 } });
+    try {
+      await pool.query('SELECT pg_sleep(2)');
+      const failing = expect(pool.query('SELECT pg_sleep(30)')).rejects.toThrow('Connection terminated');
+      proxy.silence();
+      await failing;
+    } finally {
+      await proxy.close();
+      await close();
+    }
+  }, 10_000);
+
+  it('ends a session that no longer works on its transaction after a minute', async () => {
+    const { rows } = await test.database.pool.query('SHOW idle_in_transaction_session_timeout');
+    expect(rows).toEqual([{ idle_in_transaction_session_timeout: '1min' }]);
+  });
 
   describe.each([undefined, { connectMs: 5000, queryMs: 5000 }])('with connections that break', (patience) => {
     const open = (max: number) => openDatabase(test.url, { max, ...(patience && { patience }) });

@@ -29,6 +29,7 @@ interface PodSpec {
     command: string[];
     securityContext: Record<string, unknown>;
     livenessProbe?: unknown;
+    readinessProbe?: { httpGet: object };
     envFrom: object[];
   }[];
 }
@@ -106,6 +107,11 @@ describe('the chart', () => {
       ]);
       expect(spec.replicas).toBe(2);
     }
+    // reads continue while Temporal is away; a rollout waits until a worker takes work
+    expect(deployments.map(({ spec }) => spec.template?.spec.containers[0]?.readinessProbe?.httpGet)).toEqual([
+      { path: '/health', port: 'http' },
+      { path: '/ready', port: 'metrics' },
+    ]);
     expect(made.filter(({ kind }) => kind === 'PodDisruptionBudget')).toHaveLength(2);
     expect(made.find(({ kind }) => kind === 'ConfigMap')?.data).toMatchObject({ STORAGE_URL: 's3://mail/prefix' });
   });

@@ -15,7 +15,7 @@ beforeAll(async () => {
   const source = join(dir, 'random');
   // bytes that do not compress, in entries larger and smaller than what a stream holds
   await writeFile(source, randomBytes(200_000));
-  await writeArchive(path, async (archive) => {
+  await writeArchive(path, new AbortController().signal, async (archive) => {
     await archive.text('manifest.json', '{}');
     await archive.file('files/1', source);
     await archive.text('files/2', randomBytes(3_000).toString('base64'));
@@ -29,7 +29,7 @@ afterAll(() => rm(dir, { recursive: true, force: true }));
 /** Unpacks as a restore does; the names of what was read. */
 async function unpack(path: string): Promise<string[]> {
   const names: string[] = [];
-  await readArchive(path, async (entry) => {
+  await readArchive(path, new AbortController().signal, async (entry) => {
     if (names.length === 0) await text(entry.stream);
     else await extractEntry(entry, join(dir, 'unpacked'));
     names.push(entry.name);

@@ -74,6 +74,20 @@ describe('the supervisor', () => {
     expect(lines[0]).toMatch(/^one exited \(SIGKILL\); restarting it/);
   });
 
+  it('restarts a part though its processes cannot be recorded: the disk is full', async () => {
+    await supervisor.stop();
+    let isFull = false;
+    const onChange = () => {
+      if (isFull) throw new Error('ENOSPC: no space left on device, write');
+    };
+    supervisor = createSupervisor({ logDir: dir, printLine: (line) => lines.push(line), onChange });
+    await supervisor.start(part(dir, 'one', STAYS));
+    isFull = true;
+    process.kill(supervisor.handles()[0]!.pid, 'SIGKILL');
+    await waitFor(() => lines.includes('one runs again'));
+    expect(lines).toContain('could not record the processes: ENOSPC: no space left on device, write');
+  });
+
   it('restarts a process that is frozen, and not one that answers', async () => {
     await supervisor.stop();
     const checks = { checkMs: 100, missedChecks: 5 };
@@ -98,6 +112,26 @@ describe('the supervisor', () => {
     await expect(supervisor.start({ ...failing, command: '/nowhere/to/be/found' })).rejects.toThrow(/ENOENT/);
     const hanging = { ...part(dir, 'slow', 'setInterval(() => {}, 1000)'), readyMs: 200 };
     await expect(supervisor.start(hanging)).rejects.toThrow(/^slow was not ready after 0.2 s/);
+  });
+
+  it('waits for a part as long as it says that it is busy', async () => {
+    const recovering = part(dir, 'one', 'setTimeout(() => console.log("up"), 1500); setInterval(() => {}, 1000)');
+    const isReady = async () => (await recovering.isReady(undefined)) || ('busy' as const);
+    await supervisor.start({ ...recovering, readyMs: 200, isReady });
+    expect(await logOf('one')).toContain('up');
+    await expect(
+      supervisor.start({ ...part(dir, 'two', STAYS), readyMs: 200, isReady: async () => false }),
+    ).rejects.toThrow('two was not ready after 0.2 s');
+  });
+
+  it('starts nothing once it stops', async () => {
+    let proceed = () => {};
+    const beforeStart = () => new Promise<void>((resolve) => (proceed = resolve));
+    const started = supervisor.start({ ...part(dir, 'one', STAYS), beforeStart });
+    await supervisor.stop();
+    proceed();
+    await expect(started).rejects.toThrow('one is not started');
+    expect(supervisor.handles()).toEqual([]);
   });
 
   it.each([

@@ -85,7 +85,7 @@ describe('a port that another process takes first', () => {
       const part = serverPart(
         '/nowhere',
         { env: {}, settings: Promise.resolve({}) },
-        async () => `http://127.0.0.1:${port}/`,
+        async () => `http://127.0.0.1:${port}`,
       );
       expect([await part.isReady(undefined), await part.isReady('ready')]).toEqual([false, true]);
     } finally {

@@ -74,6 +74,22 @@ it('waits for earlier batches of the same emails', async () => {
   expect(await behind()).toEqual([false, false, false]);
 });
 
+it('leaves a batch to a later attempt when the server asks for patience', async () => {
+  const { engine, ids } = await filled({ capabilities: `${PLAIN} MOVE`, folders });
+  const batch = await stored(engine, ids, STAR);
+  for (const refusal of ['NO [UNAVAILABLE] later', 'NO [THROTTLED] slow down']) {
+    engine.server.script.command = (command, fake) => {
+      if (!/STORE/.test(command.name)) return false;
+      fake.write(`${command.tag} ${refusal}\r\n`);
+      return true;
+    };
+    await expect(make(engine, batch)).rejects.toMatchObject({ refused: true });
+  }
+  engine.server.script = {};
+  await make(engine, batch);
+  expect(await results(engine, batch)).toEqual({ changed: expect.any(Array) });
+});
+
 it('stars and moves an email, each with one event, though a sync has seen that it left before the move is stored', async () => {
   const { engine, ids } = await filled({ capabilities: `${PLAIN} MOVE`, folders });
   const { ctx, folder } = engine;

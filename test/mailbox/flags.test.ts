@@ -142,6 +142,20 @@ describe('a folder', () => {
     expect(await stored(running)).toMatchObject({ flags: ['$junk'], isUnread: false });
   });
 
+  it('whose server distinguishes cases loses a keyword given in another one', async () => {
+    const running = await start({});
+    const { id } = await received(running, ['Project-X']);
+    running.server.script.command = (command, session) => {
+      const [, item, names] = command.args;
+      if (command.name !== 'UID STORE' || !String(item).startsWith('-') || String(names) === 'Project-X') return false;
+      session.write('* 1 FETCH (UID 1 FLAGS (Project-X))\r\n');
+      session.done(command);
+      return true;
+    };
+    await changeFlags(running.ctx, id, { add: [], remove: ['project-x'] });
+    expect([onServer(running), (await stored(running)).flags]).toEqual([[], []]);
+  });
+
   it('whose server names thousands of flags stores a hundred', async () => {
     const running = await start({});
     await received(running, [...Array.from({ length: 300 }, (_, n) => `k${n}`), 'x'.repeat(200)]);

@@ -1,9 +1,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { eq, sql } from 'drizzle-orm';
 import { listFolders } from '../../src/db/queries/folders.ts';
+import { changeAccount } from '../../src/db/queries/accounts.ts';
 import { inLease, type Lease } from '../../src/db/coordination/lease.ts';
 import { folders, locations } from '../../src/db/schema/index.ts';
 import type { PlanContext } from '../../src/mailbox/folders/apply.ts';
+import { removeAllExcluded } from '../../src/mailbox/folders/exclude.ts';
 import { renumberFolder } from '../../src/mailbox/folders/uidvalidity.ts';
 import { loadFolder, loadFolders } from '../../src/mailbox/store/folders.ts';
 import { emailsAt, findCandidates, insertLocations } from '../../src/mailbox/store/locations.ts';
@@ -186,6 +188,16 @@ describe('a folder with a new UIDVALIDITY', () => {
     await expect(renumber(2)).rejects.toMatchObject({ code: 'provider_error' });
     expect(await typesOf()).toEqual([['email.folder.delete', folderId]]);
   });
+});
+
+it('a folder that is excluded leaves in steps, when the time of each is up', async () => {
+  await changeAccount(db(), account, { folderChoice: { exclude: ['Large *'] } });
+  const step = (calls: number) => removeAllExcluded({ db: db(), storage: ctx.storage }, () => calls-- <= 0);
+  // the account, the folder and a chunk
+  expect(await step(3)).toBe(false);
+  expect((await loadFolder(db(), folderId))?.knownCount).toBe(COUNT - 1_000);
+  expect(await step(100)).toBe(true);
+  expect(await loadFolder(db(), folderId)).toBeUndefined();
 });
 
 describe('the number of known locations', () => {

@@ -1,10 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
 import { sql } from 'drizzle-orm';
+import { createLoginTurns } from '../../src/activities/login-turns.ts';
 import { checkAccounts, type HealthDeps } from '../../src/maintenance/account-health.ts';
 import { changeAccount, getAccount } from '../../src/db/queries/accounts.ts';
 import { holdLogins, takeLogin } from '../../src/db/coordination/login-budget.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
+import { MailError } from '../../src/mail-wire/mail-error.ts';
 import { saveWatchFailure, touchSynced } from '../../src/mailbox/settings.ts';
 import { accountWorkflowId, verifyWorkflowId, WORKFLOWS } from '../../src/workflows/names.ts';
 import { type Deliveries, deliveryTests } from '../helpers/product/deliveries.ts';
@@ -201,5 +203,41 @@ describe('the logins at one provider', () => {
   it('wait where the provider asked for patience', async () => {
     await holdLogins(the.db, 'busy.example.test', 20_000);
     expect(await takeLogin(the.db, 'busy.example.test', 60)).toBeGreaterThan(15_000);
+  });
+
+  it('are half as many after a provider asked for fewer, however many it refused at once, and recover', async () => {
+    const host = 'strict.example.test';
+    const gap = async () => {
+      const earlier = await takeLogin(the.db, host, 600);
+      return (await takeLogin(the.db, host, 600)) - earlier;
+    };
+    const pass = () => the.db.execute(sql`update login_budgets set next_at = now() where host = ${host}`);
+    await takeLogin(the.db, host, 600);
+    const refused = async () => {
+      for (let i = 0; i < 3; i++) await holdLogins(the.db, host, 20_000);
+    };
+    await refused();
+    expect(await gap()).toBeCloseTo(200, -1);
+    await pass();
+    await refused();
+    expect(await gap()).toBeCloseTo(400, -2);
+    for (let i = 0; i < 300; i++) await takeLogin(the.db, host, 600);
+    expect(await gap()).toBeCloseTo(100, -1);
+  });
+
+  it('that wait in one process are all held up when one is refused', async () => {
+    const host = 'line.example.test';
+    const turns = createLoginTurns({ db: the.db, logger: createLogger('silent', 'test'), perMinute: 60 });
+    const signal = new AbortController();
+    let passed = 0;
+    const waiting = Array.from({ length: 70 }, () => turns.wait(host, signal.signal).then(() => (passed += 1)));
+    await waitFor(() => passed >= 60);
+    const error = new MailError('provider_error', 'imap', 'too many logins');
+    await turns.obeyRefusal({ host, error, onPause: async () => {} }, signal.signal);
+    const before = passed;
+    await new Promise((resolve) => setTimeout(resolve, 3_000));
+    expect(passed - before).toBeLessThanOrEqual(1);
+    signal.abort();
+    await Promise.all(waiting);
   });
 });

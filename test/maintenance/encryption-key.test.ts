@@ -1,11 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { defaultPayloadConverter, type Payload } from '@temporalio/common';
 import { eq, sql } from 'drizzle-orm';
 import { changeEncryptionKey, missingKey } from '../../src/maintenance/encryption-key.ts';
 import { accounts } from '../../src/db/schema/index.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
 import { openCredentials, sealCredentials } from '../../src/mailbox/settings.ts';
 import { createSecrets } from '../../src/security/secrets.ts';
+import { createPayloadCodec } from '../../src/temporal/codec.ts';
 import { accountStart } from '../../src/activities/account.ts';
 import { WORKFLOWS } from '../../src/workflows/names.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
@@ -47,6 +49,55 @@ it('is tracked until the old key is no longer needed', async () => {
   expect(await check(both)).toMatchObject({ olderExecutions: 0, repeatedCallsUntil: null, isFinished: true });
   expect(await check(after)).toMatchObject({ unreadable: 0, isFinished: true });
   expect(await check(createSecrets({ current: randomBytes(32) }))).toMatchObject({ unreadable: 1, isFinished: false });
+});
+
+it('is replaced while processes that still encrypt with the old key run', async () => {
+  const { db, client } = the;
+  const [oldKey, newKey] = [randomBytes(32), randomBytes(32)];
+  const first = { current: oldKey, previous: newKey };
+  const second = { current: newKey, previous: oldKey };
+  let logged = '';
+  const logger = createLogger('info', 'test', { write: (line) => void (logged += line) });
+  const start = (keys: typeof first) =>
+    changeEncryptionKey({ db, client, secrets: createSecrets(keys), logger, hasPrevious: true });
+  await db.execute(sql`delete from installation where name = 'encryption_key'`);
+  await db.update(accounts).set({ credentials: Buffer.alloc(0) });
+  const id = await storeAccount(the);
+  const passwords = { imapPassword: 'a', smtpPassword: 'b' };
+  const store = (keys: { current: Buffer }) =>
+    db
+      .update(accounts)
+      .set({ credentials: sealCredentials(createSecrets(keys), id, passwords) })
+      .where(eq(accounts.id, id));
+  const read = async (keys: typeof first) => {
+    const [row] = await db.select().from(accounts).where(eq(accounts.id, id));
+    return openCredentials(createSecrets(keys), id, row?.credentials ?? Buffer.alloc(0));
+  };
+
+  // every process gets the new key as the previous one; those that have the old key alone read all
+  await store({ current: oldKey });
+  expect(await start(first)).toMatchObject({ resealed: 0, previous: 0, unreadable: 0, isFinished: true });
+  expect(logged).toContain('"ENCRYPTION_KEY_PREVIOUS not needed by anything stored"');
+  expect(await missingKey({ db, client, secrets: createSecrets({ current: oldKey }), hasPrevious: false })).toBe(
+    undefined,
+  );
+
+  // one has swapped them, and reseals at its start
+  expect(await start(second)).toMatchObject({ resealed: 1, previous: 0, unreadable: 0 });
+  expect(await read(first)).toEqual(passwords);
+  await store(first);
+  expect(await read(second)).toEqual(passwords);
+  for (const [from, to] of [
+    [first, second],
+    [second, first],
+  ] as const) {
+    const sealed = await createPayloadCodec(from).encode([defaultPayloadConverter.toPayload('an id')]);
+    const [opened] = await createPayloadCodec(to).decode(sealed);
+    expect(defaultPayloadConverter.fromPayload(opened as Payload)).toBe('an id');
+  }
+
+  // the last one has swapped them
+  expect(await start(second)).toMatchObject({ resealed: 1, previous: 0, unreadable: 0 });
 });
 
 it('is missing where a process must not start without it', async () => {

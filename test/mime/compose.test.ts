@@ -186,6 +186,16 @@ describe('subjects are read as they were written', () => {
     expect(values(await composed(outgoingMessage({ subject })), 'subject')).toEqual([subject]);
   });
 
+  test('long runs of blanks stay, in lines that can be sent', async () => {
+    const [subject, value] = [`a${' '.repeat(990)}b`, `${'x'.repeat(700)}${' '.repeat(600)}y`];
+    const { source } = await composed(outgoingMessage({ subject, custom_headers: [{ name: 'X-A', value }] }));
+    const { headers } = await readMessage(source, { isTimeUp: () => false, spillDir: '' });
+    expect(headers.filter(({ name }) => /^(subject|x-a)$/i.test(name)).map((one) => one.value)).toEqual([
+      subject,
+      value,
+    ]);
+  });
+
   test('surrounding white space and double spaces stay', async () => {
     const source = await compose(outgoingMessage({ subject: ' a  b ' }), { keepBcc: false });
     expect(source.toString()).toMatch(/^Subject: =\?UTF-8\?Q\?_a__b=20\?=\r$/m);
@@ -286,6 +296,20 @@ describe('headers', () => {
     expect(found.length).toBeLessThanOrEqual(101);
     expect(found[0]).toBe(ids[0]);
     expect(found.slice(-3)).toEqual([ids[4998], ids[4999], '<parent@example.test>']);
+  });
+
+  test.each([
+    [
+      'in the chain',
+      '<parent@example.test>',
+      ['<root@example.test>', '<münchen@example.test>'],
+      '<parent@example.test>',
+    ],
+    ['of the parent', '<münchen@example.test>', ['<root@example.test>', '<parent@example.test>'], undefined],
+  ])('a Message-ID beyond ASCII %s leaves the others as they are', async (_what, messageId, references, parent) => {
+    const mail = await composed(outgoingMessage({}, { messageId, references }));
+    expect(values(mail, 'references')).toEqual(['<root@example.test> <parent@example.test>']);
+    expect(values(mail, 'in-reply-to')[0]).toBe(parent);
   });
 
   test('domains beyond ASCII become punycode, in the envelope too', async () => {

@@ -243,6 +243,13 @@ describe('a draft read as a message', () => {
 describe('a draft prepared to be sent', () => {
   const given = { ...GIVEN, messageId: null };
 
+  test('keeps an address with an angle bracket, which the SMTP library then refuses', async () => {
+    const source = lines('From: o@x.test', 'To: Bo <"a<b"@c.test>', '', 'x');
+    expect(prepareDraft(source, given).envelope.to).toEqual(['"a<b"@c.test']);
+    const composed = await compose(await readDraftMessage(source, GIVEN, tmpdir()), { keepBcc: false });
+    expect(head(composed)).toContain('To: Bo <"a<b"@c.test>');
+  });
+
   test('has a complete header and an unchanged body', () => {
     const { sentCopy, delivered, envelope, messageId, hasLongLine } = prepareDraft(THUNDERBIRD, given);
     expect(bodyOf(sentCopy)).toBe(bodyOf(THUNDERBIRD));
@@ -293,6 +300,17 @@ describe('a draft prepared to be sent', () => {
         'X-A: =?UTF-8?B?w7w=?=',
       ],
     ],
+    [
+      'raw bytes in the structure of its body',
+      ['From: j@x.test', 'Content-Type: text/plain; charset=utf-8; name="\u00fc.txt"', 'Content-Description: \u00fc'],
+      [
+        'From: j@x.test',
+        'Message-ID: <new@x>',
+        'MIME-Version: 1.0',
+        "Content-Type: text/plain; charset=utf-8; name*0*=utf-8''%C3%BC.txt",
+        'Content-Description: =?UTF-8?B?w7w=?=',
+      ],
+    ],
   ])('with %s', (_name, header, expected) => {
     const source = Buffer.from(`${header.map((line) => `${line}\r\n`).join('')}\r\nbody`);
     const { sentCopy, delivered } = prepareDraft(source, { ...GIVEN, messageId: '<new@x>' });
@@ -307,6 +325,32 @@ describe('a draft prepared to be sent', () => {
     const { messageId, sentCopy } = prepareDraft(lines('From: a@x.test', '', 'x'), given);
     expect(messageId).toMatch(/^<[0-9a-f]{32}@x\.test>$/);
     expect(head(sentCopy)).toContain(`Message-ID: ${messageId}`);
+  });
+
+  test('keeps the Message-IDs of its thread that headers can have', () => {
+    const { messageId, sentCopy } = prepareDraft(
+      lines(
+        'Message-ID: <mü@x>',
+        'In-Reply-To: <mü@x>',
+        'References: <1@x>',
+        ' <mü@x> <2@x>',
+        'From: a@x.test',
+        '',
+        'x',
+      ),
+      given,
+    );
+    expect(messageId).toMatch(/^<[0-9a-f]{32}@x\.test>$/);
+    expect(head(sentCopy).slice(2, -1)).toEqual([`Message-ID: ${messageId}`, 'References: <1@x> <2@x>']);
+  });
+
+  test('has addresses beyond ASCII in UTF-8, and says that they need SMTPUTF8', () => {
+    const { sentCopy, envelope } = prepareDraft(
+      lines('From: a@x.test', 'To: b@x.test', 'Reply-To: łukasz@x.test', '', 'x'),
+      given,
+    );
+    expect(sentCopy.toString()).toContain('\r\nReply-To: łukasz@x.test\r\n');
+    expect(envelope.needsUtf8).toBe('reply_to.0.email');
   });
 
   test('bare line ends become CRLF', () => {

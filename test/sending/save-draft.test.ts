@@ -115,3 +115,12 @@ it('a save keeps the draft reserved as long as an attempt is under way, and no l
   expect(await loadDraft(db, accountId, previousId)).toMatchObject({ state: 'superseded', supersededBy: draftId });
   await close();
 });
+
+it('a draft whose input cannot be deleted is saved all the same', async () => {
+  const { deps, accountId, ask, close } = await startServed();
+  const draftId = await ask('saved');
+  const storage = { ...deps.storage, delete: () => Promise.reject(new Error('away')) };
+  await saveDraft({ ...deps, storage }, { accountId, draftId, previousId: null });
+  expect(await loadDraft(deps.db, accountId, draftId)).toMatchObject({ state: 'active', inputKey: null });
+  await close();
+});

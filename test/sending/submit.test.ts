@@ -4,7 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { MockActivityEnvironment } from '@temporalio/testing';
 import { eq } from 'drizzle-orm';
+import { createSendActivities } from '../../src/activities/send-email.ts';
 import type { SendInput } from '../../src/contract/sending.ts';
 import { accounts, drafts, folders, locations, sends } from '../../src/db/schema/index.ts';
 import { weakIdentityOf } from '../../src/imap/identity.ts';
@@ -20,6 +22,7 @@ import { inputKeyOf, storeInput } from '../../src/outgoing/outgoing-input.ts';
 import { loadSend, type NewSend, recordSend } from '../../src/outgoing/send-state.ts';
 import { sendOnce, type SubmitDeps } from '../../src/sending/submit.ts';
 import type { Submission } from '../../src/smtp/session.ts';
+import { SubmitError, type Submitter } from '../../src/smtp/submit.ts';
 import { openStorage } from '../../src/storage/storage.ts';
 import { FakeImap } from '../helpers/fakes/fake-imap.ts';
 import { LOOPBACK, testTokens } from '../helpers/product/mail-session.ts';
@@ -143,6 +146,32 @@ it('sends of small drafts do not wait for one another while SMTP servers are slo
   expect(rows.map(({ state }) => state)).toEqual(['sent', 'sent', 'sent', 'sent']);
 });
 
+it.each([
+  ['is not sent again when Sent has its copy', true, 0],
+  ['is sent when Sent has no copy', false, 1],
+])('a draft whose send had an unknown outcome %s', async (_what, isFiled, count) => {
+  const folderId = await storeFolder(test.database, accountId, { role: 'DRAFTS' });
+  await deps.db
+    .update(folders)
+    .set({ path: 'Drafts', uidValidity: imap.folder('Drafts').uidValidity })
+    .where(eq(folders.id, folderId));
+  const first = await recordDraftSend(folderId);
+  const lose = () => Promise.reject(new SubmitError('unknown', 'provider_error', 'the connection ended'));
+  const losing = {
+    ...deps.submitter,
+    submit: async (...[, , { beforeData }]: Parameters<Submitter['submit']>) => (await beforeData(), lose()),
+  };
+  await expect(sendOnce({ ...deps, submitter: losing }, first)).rejects.toMatchObject({ code: 'provider_error' });
+  expect(await states([first])).toEqual(['unknown']);
+  const messageId = (await loadSend(deps.db, accountId, first.send.id))?.messageId ?? '';
+  if (isFiled) imap.add('Sent', Buffer.from(`Message-ID: ${messageId}\r\n\r\nx\r\n`));
+  const again = await record({ draftId: first.send.draftId });
+  respond();
+  await sendOnce(deps, again);
+  expect(submitted).toHaveLength(count);
+  expect(await states([first, again])).toEqual(['unknown', 'sent']);
+});
+
 it('large messages are composed in turn, and do not wait for slow SMTP servers', async () => {
   const large = { ...MAIL, plain_text: 'x'.repeat(1024 * 1024) };
   const sends = [];
@@ -232,4 +261,14 @@ it('two attempts at one send give it one Message-ID, whichever of them is accept
   await Promise.allSettled(attempts);
   const stored = await loadSend(deps.db, accountId, loaded.send.id);
   expect([stored?.state, stored?.messageId]).toEqual(['sent', ids[0]]);
+});
+
+it.each([
+  ['fails', () => Promise.reject(new Error('away'))],
+  ['does not end', () => new Promise<void>(() => {})],
+])('a send that was refused ends although the deletion of its files %s', async (_how, remove) => {
+  const { send } = await record({}, MAIL);
+  const { giveUpSend } = createSendActivities({ ...deps, storage: { ...deps.storage, delete: remove } });
+  const ended = new MockActivityEnvironment().run(giveUpSend, { accountId, sendId: send.id });
+  expect(await ended).toBe('failed');
 });

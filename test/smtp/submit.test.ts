@@ -44,6 +44,7 @@ const settings = (more: Partial<ServerLogin> = {}): ServerLogin => ({
 const SASL_PLAIN = Buffer.from('\0me@example.test\0canary-password').toString('base64');
 
 interface Given {
+  needsUtf8?: string;
   to?: string[];
   from?: string;
   source?: string | Buffer;
@@ -54,7 +55,11 @@ interface Given {
 
 const submit = (given: Given = {}) =>
   submitter.submit(given.account ?? 'acc_a', settings(given.smtp), {
-    envelope: { from: given.from ?? from, to: given.to ?? one },
+    envelope: {
+      from: given.from ?? from,
+      to: given.to ?? one,
+      ...(given.needsUtf8 ? { needsUtf8: given.needsUtf8 } : {}),
+    },
     source: Buffer.from(given.source ?? text),
     beforeData: async () => {
       begun++;
@@ -313,6 +318,15 @@ describe('a refusal', () => {
   it('does not come where the server knows such addresses', async () => {
     await submit({ to: ['jürgen@bücher.example'] });
     expect(server.messages).toMatchObject([{ to: ['jürgen@bücher.example'], parameters: ['SMTPUTF8'] }]);
+  });
+
+  it('meets an address of a header alone, which nodemailer does not announce', async () => {
+    expect(await failure({ needsUtf8: 'reply_to.0.email' })).toMatchObject({
+      detail:
+        'SMTPUTF8 is announced for the sender and recipients only, and reply_to.0.email has other characters before its @',
+    });
+    await submit({ needsUtf8: 'reply_to.0.email', to: ['jürgen@bücher.example'] });
+    expect(server.messages).toHaveLength(1);
   });
 
   it.each(['a@b\r\nRCPT TO:<c@d', 'a@b> SIZE=1', ''])('meets the address %j', async (address) => {

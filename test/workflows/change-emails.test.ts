@@ -1,17 +1,16 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { withFailures } from '../../src/activities/failures.ts';
-import { startBatchRun } from '../../src/api/commands/batches.ts';
 import { MailError } from '../../src/mail-wire/mail-error.ts';
 import { newId } from '../../src/new-id.ts';
-import { batchWorkflowId } from '../../src/workflows/names.ts';
+import { batchStart } from '../../src/workflows/names.ts';
 import { startTestWorkers, type TestWorkers } from '../helpers/product/temporal-workers.ts';
 
 /** A change of many emails as a run: its steps, and its end when it cannot be made. */
 
 let workers: TestWorkers;
-let steps: number[] = [];
-const ended: object[] = [];
-let failure: Error | undefined;
+/** what the next steps return or throw: a number of pending emails, a member of the result, or an error */
+let steps: (number | object)[] = [];
+let ended: object[] = [];
 
 const progress = (pending: number) => ({ total: 3, changed: 3 - pending, failed: 0, pending });
 
@@ -19,8 +18,9 @@ beforeAll(async () => {
   workers = await startTestWorkers(
     withFailures({
       async changeEmailsOf() {
-        if (failure) throw failure;
-        return progress(steps.shift() ?? 0);
+        const step = steps.shift() ?? 0;
+        if (step instanceof Error) throw step;
+        return typeof step === 'number' ? progress(step) : { ...progress(1), ...step };
       },
       async failBatch(input: object) {
         ended.push(input);
@@ -31,23 +31,56 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => workers.stop());
 
-async function run(): Promise<{ batchId: string; result: unknown }> {
+async function run(input: { patienceMs?: number } = {}) {
+  ended = [];
   const [batchId, accountId] = [newId('batch'), newId('account')];
-  await startBatchRun(workers.api, { id: batchId, accountId });
-  return { batchId, result: await workers.client.workflow.getHandle(batchWorkflowId(batchId)).result() };
+  const [type, options] = batchStart({ id: batchId, accountId });
+  const handle = await workers.api.workflow.start(type, { ...options, args: [{ ...options.args[0], ...input }] });
+  const result: unknown = await handle.result();
+  const { events } = await handle.fetchHistory();
+  const timers = (events ?? []).flatMap(({ timerStartedEventAttributes: timer }) => {
+    return timer ? [Number(timer.startToFireTimeout?.seconds) + Number(timer.startToFireTimeout?.nanos) / 1e9] : [];
+  });
+  return { batchId, result, timers };
 }
+
+/** One attempt: its failure is not retried. */
+const unreachable = () => new MailError('provider_error', 'imap', 'connection refused', { temporary: false });
 
 it('makes steps until no email is pending', async () => {
   steps = [2, 1];
-  expect((await run()).result).toEqual(progress(0));
+  expect(await run()).toMatchObject({ result: progress(0), timers: [] });
   expect([steps, ended]).toEqual([[], []]);
 });
 
 it('ends when the account cannot be changed: what is pending fails', async () => {
-  failure = new MailError('invalid_credentials', 'imap', 'the provider rejected the login');
+  steps = [new MailError('invalid_credentials', 'imap', 'the provider rejected the login')];
   const { batchId, result } = await run();
   expect(result).toMatchObject({ failed: 3, pending: 0 });
   expect(ended).toEqual([
     { batchId, error: { code: 'invalid_credentials', detail: 'the provider rejected the login' } },
   ]);
 });
+
+it('waits while the mail server is away', async () => {
+  steps = [unreachable(), 1, unreachable()];
+  const { result, timers } = await run();
+  expect([result, ended]).toEqual([progress(0), []]);
+  // the count of failures begins anew after a step that was made
+  expect(timers.map((seconds) => seconds < 1.5)).toEqual([true, true]);
+}, 30_000);
+
+it('ends when the mail server is away for too long', async () => {
+  steps = [1, unreachable()];
+  const { batchId, result } = await run({ patienceMs: 0 });
+  expect(result).toMatchObject({ failed: 3, pending: 0 });
+  expect(ended).toEqual([{ batchId, error: { code: 'provider_error', detail: 'connection refused' } }]);
+});
+
+it('sleeps while an earlier batch comes first, and as long as the mail server asks', async () => {
+  steps = [{ isBehind: true }, { isBehind: true }, { pauseMs: 1_234 }];
+  const { result, timers } = await run();
+  expect(result).toEqual(progress(0));
+  const [first = 0, second = 0, pause] = timers;
+  expect([first >= 0.4 && first <= 0.6, second >= 0.8 && second <= 1.2, pause]).toEqual([true, true, 1.234]);
+}, 30_000);

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { sql } from 'drizzle-orm';
+import type { AttemptedDeliveries } from '../../src/activities/deliver.ts';
 import { createReplay, getReplay } from '../../src/db/queries/replays.ts';
 import { webhookEndpoints } from '../../src/db/schema/index.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
@@ -12,6 +13,7 @@ import { retryDelivery } from '../../src/webhooks/dispatch/retry-delivery.ts';
 import { WORKFLOWS } from '../../src/workflows/names.ts';
 import { type Deliveries, deliveryTests } from '../helpers/product/deliveries.ts';
 import { isLong } from '../helpers/runner/long.ts';
+import { claimOnce } from '../helpers/assert/queue.ts';
 import type { Call } from '../helpers/fakes/receiver.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
 
@@ -170,6 +172,30 @@ describe('a batch that is cancelled', () => {
     );
     expect(log[0]).toMatchObject({ error: 'its run was cancelled', nextAttemptAt: null });
   });
+});
+
+it('a run whose activity is repeated leaves a delivery that failed to the batch that has it now', async () => {
+  const results: AttemptedDeliveries[] = [];
+  await the.work({ webhook: { retryScheduleMs: [HOUR], timeoutMs: 5_000 } }, ({ attemptDeliveries }) => ({
+    // the results are stored, and the run does not get them; what waits in the queue is claimed, and that run is not started yet
+    async attemptDeliveries(input) {
+      await attemptDeliveries(input);
+      await the.db.execute(
+        sql`update pending_deliveries set due_at = now(), waits_for = null where workflow_id is null`,
+      );
+      await claimOnce(the.db, { alone: 0 });
+      results.push(await attemptDeliveries(input));
+      return results.at(-1) as AttemptedDeliveries;
+    },
+  }));
+  the.receiver.answer = () => 500;
+  await the.happen(emails(8));
+  const [run] = await the.relayOnce();
+  await the.end(run?.workflowId ?? '');
+  const claimed = (await the.log()).filter(({ workflowId }) => workflowId?.startsWith(`deliver/${endpointId}/`));
+  expect(results[0]?.retrying.length).toBeGreaterThan(0);
+  expect(results[0]?.waiting).toBe(claimed.length);
+  expect(claimed.length).toBeGreaterThan(0);
 });
 
 it('a replay that is cancelled is not attempted by runs that had not begun', async () => {

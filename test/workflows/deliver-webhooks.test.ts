@@ -1,11 +1,14 @@
+import { createHmac } from 'node:crypto';
 import { createServer } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { eq } from 'drizzle-orm';
+import { deleteEndpoint, rotateSecret, updateEndpoint } from '../../src/db/queries/endpoints.ts';
 import { webhookEndpoints } from '../../src/db/schema/index.ts';
 import { newId } from '../../src/new-id.ts';
 import { MAX_RESPONSE_BYTES } from '../../src/webhooks/attempt/post.ts';
 import { deliveryWorkflowId } from '../../src/workflows/names.ts';
-import { type Deliveries, deliveryTests } from '../helpers/product/deliveries.ts';
+import { type Deliveries, deliveryTests, secrets } from '../helpers/product/deliveries.ts';
 import { listenOnFreePort } from '../helpers/servers/free-port.ts';
 import type { Call } from '../helpers/fakes/receiver.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
@@ -161,6 +164,29 @@ describe('a delivery', () => {
     ]);
   });
 
+  it('does not disable an endpoint whose URL has changed since the call that a 410 answers', async () => {
+    const { poster } = the;
+    const endpointId = await the.endpoint();
+    const endpoint = eq(webhookEndpoints.id, endpointId);
+    await the.work({
+      poster: {
+        post: async (request) => {
+          const outcome = await poster.post(request);
+          await the.db
+            .update(webhookEndpoints)
+            .set({ url: `${request.url}new` })
+            .where(endpoint);
+          return outcome;
+        },
+      },
+    });
+    the.receiver.answer = () => 410;
+    await expect(the.end(deliveryWorkflowId(await oneDelivery()))).rejects.toMatchObject({
+      name: 'WorkflowFailedError',
+    });
+    expect((await the.db.select().from(webhookEndpoints).where(endpoint))[0]).toMatchObject({ enabled: true });
+  });
+
   it.each(['disabled', 'deleted'])('is skipped when its endpoint has been %s', async (how) => {
     await the.work();
     const endpointId = await the.endpoint();
@@ -301,5 +327,55 @@ describe('several deliveries of one endpoint', () => {
     expect(the.receiver.calls.map(({ event }) => event.sequence)).toEqual([1, 2, 3, 4, 5, 6, 7]);
     const { events } = await the.client.workflow.getHandle(run?.workflowId ?? '').fetchHistory();
     expect(events?.some((event) => event.activityTaskScheduledEventAttributes)).toBe(true);
+  });
+});
+
+describe('an endpoint that is changed while a run of several deliveries calls it', () => {
+  /** Three events of one object in one run; the first call takes over a second, in which the endpoint is changed. */
+  async function changedDuring(change: (endpointId: string) => Promise<unknown>): Promise<void> {
+    await the.work();
+    const endpointId = await the.endpoint();
+    the.receiver.answer = async () => {
+      if (the.receiver.calls.length === 0) {
+        await change(endpointId);
+        await sleep(1_100);
+      }
+      return 200;
+    };
+    const [object = ''] = emails(1);
+    await the.happen([object, object, object]);
+    const [run] = await the.relayOnce();
+    await the.end(run?.workflowId ?? '');
+  }
+
+  it('gets the following calls at its new URL, signed with its new secret', async () => {
+    const secret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
+    const url = `${the.receiver.url}/new`;
+    await changedDuring(async (endpointId) => {
+      await updateEndpoint(the.db, secrets, endpointId, { url });
+      await rotateSecret(the.db, secrets, endpointId, { secret, now: new Date() });
+      // calls have two signatures now
+      the.receiver.secrets.clear();
+    });
+    const signed = ({ headers, body }: Call) =>
+      headers['x-email-engine-signature'] === `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`;
+    expect(the.receiver.calls.map((call) => [call.path, signed(call)])).toEqual([
+      ['/hook', false],
+      ['/hook/new', true],
+      ['/hook/new', true],
+    ]);
+  });
+
+  it.each([
+    ['disabled', (id: string) => updateEndpoint(the.db, secrets, id, { enabled: false })],
+    ['deleted', (id: string) => deleteEndpoint(the.db, id)],
+  ])('gets no further call when it is %s', async (how, change) => {
+    await changedDuring(change);
+    expect(the.receiver.calls).toHaveLength(1);
+    expect((await the.log()).map(({ status, error }) => [status, error])).toEqual([
+      ['delivered', null],
+      ['skipped', `the endpoint is ${how}`],
+      ['skipped', `the endpoint is ${how}`],
+    ]);
   });
 });

@@ -1,3 +1,4 @@
+import { withRenewal } from '../../async.ts';
 import type { DraftResult, SendInput } from '../../contract/sending.ts';
 import { newId } from '../../new-id.ts';
 import {
@@ -7,6 +8,7 @@ import {
   isReserved,
   loadDraft,
   recordDraft,
+  renewDraft,
   reserveDraft,
 } from '../../outgoing/draft-state.ts';
 import { inputKeyOf } from '../../outgoing/outgoing-input.ts';
@@ -23,7 +25,7 @@ import {
   whenFree,
 } from './outgoing.ts';
 import { CallOutage, type OutageTexts, workflowErrorToApiError } from './run-errors.ts';
-import { execute, START_WITHIN_MS } from './run-workflow.ts';
+import { execute, START_WITHIN_MS, type WorkflowCall } from './run-workflow.ts';
 import { createTurns, NotBegun, type Turns } from './turns.ts';
 
 /** How long callers wait, ms. */
@@ -86,6 +88,7 @@ async function recordInput(
   });
   if (draft.state === 'saving')
     await storeRecordedInput(deps, { inputKey, isNew }, outgoing, {
+      renew: () => renewDraft(db, id),
       giveUp: () => giveUpDraft(db, id),
       notDone: NOT_SAVED.notDone,
     });
@@ -117,6 +120,7 @@ async function updateDraft(
     return recorded && { draft: recorded.draft, previous };
   });
   await storeRecordedInput(deps, { inputKey, isNew: true }, outgoing, {
+    renew: () => renewDraft(db, id),
     giveUp: () => giveUpDraft(db, id),
     notDone: NOT_SAVED.notDone,
   });
@@ -128,7 +132,7 @@ async function saveDraft(deps: DraftDeps, draft: DraftRow, previousId: string | 
   const { id, accountId } = draft;
   try {
     if (draft.state !== 'active' || previousId) {
-      await execute(deps, {
+      const save: WorkflowCall<void> = {
         type: WORKFLOWS.saveDraft,
         workflowId: draftWorkflowId(id),
         accountId,
@@ -137,7 +141,13 @@ async function saveDraft(deps: DraftDeps, draft: DraftRow, previousId: string | 
         summary: previousId ? `save ${id} in place of ${previousId}` : `save ${id}`,
         turn: { turns: deps.turns, key: accountId },
         deadlineMs: DRAFT_MS,
-      });
+      };
+      // while it waits for its turn no run stands for it
+      await withRenewal(
+        () => renewDraft(db, id),
+        () => execute(deps, save),
+        deps.renewMs,
+      );
     }
   } catch (error) {
     // no worker saves what was given up; one that had begun when Temporal went away finds it saved nevertheless

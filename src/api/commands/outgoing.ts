@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { withRenewal } from '../../async.ts';
 import { ApiError } from '../../contract/errors.ts';
 import type { SendInput } from '../../contract/sending.ts';
 import type { Db } from '../../db/driver/client.ts';
@@ -14,6 +15,8 @@ export interface OutgoingDeps extends RunDeps {
   db: Db;
   storage: Storage;
   sendLimits?: SendLimits;
+  /** milliseconds between two renewals of a row; for tests */
+  renewMs?: number;
 }
 
 /**
@@ -73,14 +76,16 @@ export async function whenFree<T>(attempt: () => Promise<T | undefined>): Promis
  * fails, `giveUp` ends the row: no workflow is started for it.
  */
 export async function storeRecordedInput(
-  { storage }: OutgoingDeps,
+  { storage, renewMs }: OutgoingDeps,
   { inputKey, isNew }: { inputKey: string | null; isNew: boolean },
   outgoing: OutgoingInput,
-  { giveUp, notDone }: { giveUp: () => Promise<unknown>; notDone: string },
+  { renew, giveUp, notDone }: { renew: () => Promise<void>; giveUp: () => Promise<unknown>; notDone: string },
 ): Promise<void> {
   if (!inputKey) return;
   try {
-    if (isNew || (await storage.size(inputKey)) === undefined) await storeInput(storage, inputKey, outgoing);
+    if (isNew || (await storage.size(inputKey)) === undefined) {
+      await withRenewal(renew, () => storeInput(storage, inputKey, outgoing), renewMs);
+    }
   } catch (error) {
     // if the database is unavailable too, housekeeping gives the row up
     await giveUp().catch(() => undefined);

@@ -6,7 +6,7 @@ import type { Caller } from '../../db/access/api-keys.ts';
 import { type PartUnavailable, unavailablePart } from '../../outage.ts';
 import { type DraftRow, findDraft, releaseReservation, reserveDraft } from '../../outgoing/draft-state.ts';
 import { inputKeyOf } from '../../outgoing/outgoing-input.ts';
-import { giveUp, loadSend, type NewSend, recordSend, type SendRow } from '../../outgoing/send-state.ts';
+import { giveUp, loadSend, type NewSend, recordSend, renewSend, type SendRow } from '../../outgoing/send-state.ts';
 import { QUEUES, sendWorkflowId, WORKFLOWS } from '../../workflows/names.ts';
 import type { SendCommands } from '../deps.ts';
 import {
@@ -24,6 +24,8 @@ import { createTurns, NotBegun, type Turns } from './turns.ts';
 
 /** How long a message may wait for its turn, a worker and an SMTP server before it is given up. */
 const LEAVE_MS = 28_000;
+/** What each recipient adds: the SMTP server may answer for one after the other. */
+const RECIPIENT_MS = 100;
 /** How long the caller waits after the message may have begun to leave. */
 const ACCEPTED_MS = 85_000;
 
@@ -64,7 +66,7 @@ async function sendEmail(
   const send = await recordInput(deps, accountId, { caller, id }, input).catch((error: unknown) =>
     recordedBefore(deps, () => loadSend(deps.db, accountId, id), error),
   );
-  const { messageId, trackingId, result } = await runSend(deps, send);
+  const { messageId, trackingId, result } = await runSend(deps, send, recipientsOf(input));
   return {
     object: 'EmailSent',
     id: result?.emailId ?? id,
@@ -99,6 +101,7 @@ async function recordInput(
   });
   if (send.state === 'queued')
     await storeRecordedInput(deps, { inputKey, isNew }, outgoing, {
+      renew: () => renewSend(db, id),
       giveUp: () => giveUp(db, id),
       notDone: OUTAGE.notDone,
     });
@@ -136,11 +139,13 @@ async function reserveForSending({ db }: OutgoingDeps, draft: DraftRow, given: N
   });
 }
 
+const recipientsOf = ({ to = [], cc = [], bcc = [] }: SendInput): number => to.length + cc.length + bcc.length;
+
 /** Has the workflow make the send. @returns the send once the SMTP server has accepted it */
-async function runSend(deps: SendDeps, { id, accountId, draftId, state }: SendRow): Promise<SendRow> {
+async function runSend(deps: SendDeps, { id, accountId, draftId, state }: SendRow, recipients = 0): Promise<SendRow> {
   const { db } = deps;
   try {
-    if (state !== 'sent') await untilAccepted(deps, { id, accountId, draftId });
+    if (state !== 'sent') await untilAccepted(deps, { id, accountId, draftId }, recipients * RECIPIENT_MS);
   } catch (error) {
     // the workflow was started, but its row cannot be read
     const away = error instanceof ApiError ? undefined : unavailablePart(error);
@@ -158,11 +163,13 @@ async function runSend(deps: SendDeps, { id, accountId, draftId, state }: SendRo
 async function untilAccepted(
   deps: SendDeps,
   { id, accountId, draftId }: Pick<SendRow, 'id' | 'accountId' | 'draftId'>,
+  addedMs: number,
 ): Promise<void> {
   const { db } = deps;
   const load = () => loadSend(db, accountId, id);
-  let isGivenUp = false;
-  const giveUpQueued = async () => (isGivenUp ||= await giveUp(db, id));
+  let isOver = false;
+  // the run may have given it up before, and not have ended yet
+  const isNotSent = async () => (isOver ||= (await giveUp(db, id)) || (await load())?.state === 'failed');
   try {
     await execute(deps, {
       type: WORKFLOWS.sendEmail,
@@ -173,8 +180,8 @@ async function untilAccepted(
       args: [{ accountId, sendId: id }],
       summary: draftId ? `send ${id}, which is ${draftId}` : `send ${id}`,
       turn: { turns: deps.turns, key: accountId },
-      deadlineMs: deps.leaveMs ?? LEAVE_MS,
-      extendMs: async () => ((await giveUpQueued()) ? 0 : ACCEPTED_MS),
+      deadlineMs: (deps.leaveMs ?? LEAVE_MS) + addedMs,
+      extendMs: async () => ((await isNotSent()) ? 0 : ACCEPTED_MS),
       until: ({ handle, stored, over }) => Promise.race([handle.result(), stored, untilShown(load, over)]),
     });
   } catch (error) {
@@ -183,7 +190,7 @@ async function untilAccepted(
     const outage = { ...OUTAGE, ...(state === 'failed' ? { mayBeDone: OUTAGE.notDone } : {}) };
     if (isWorkflowFailure(error)) throw workflowErrorToApiError(error, MAY_BE_SENT, outage);
     const away = unavailablePart(error);
-    if (await giveUpQueued()) {
+    if (await isNotSent()) {
       await releaseReservation(db, id);
       if (error instanceof NotBegun) throw workflowErrorToApiError(error, MAY_BE_SENT, OUTAGE);
       throw away ? unavailable(away, OUTAGE.notDone) : new ApiError('provider_error', NOT_SENT, { cause: error });

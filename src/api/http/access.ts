@@ -108,10 +108,19 @@ export function visible<T extends { account_id: string }>(caller: Caller, resour
  * URLs may contain a secret.
  */
 export function withoutEndpoint<T extends { endpoint_url: string; endpoint_name: string | null }>(
-  { accountIds }: Caller,
+  caller: Caller,
   delivery: T,
 ): T {
-  return accountIds === null ? delivery : { ...delivery, endpoint_url: '', endpoint_name: null };
+  if (caller.accountIds !== null) return { ...delivery, endpoint_url: '', endpoint_name: null };
+  return { ...delivery, endpoint_url: withoutLogin(caller, delivery.endpoint_url) };
+}
+
+/** The URL of an endpoint; for read-only keys, which must not be able to authenticate calls, without user and password. */
+export function withoutLogin({ permissions }: Caller, url: string): string {
+  if (permissions !== 'read' || !URL.canParse(url)) return url;
+  const parsed = new URL(url);
+  if (!parsed.username && !parsed.password) return url;
+  return Object.assign(parsed, { username: '', password: '' }).href;
 }
 
 /**

@@ -18,8 +18,8 @@ import type { Signer } from './cursor.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** the route honours `Idempotency-Key` */
-    idempotent?: boolean;
+    /** the route honours `Idempotency-Key`; `streamed`: with `firstOf`, when it has read its body */
+    idempotent?: boolean | 'streamed';
     /**
      * The kind of id that the call creates. The id is stored with the key: a repeated or concurrent call creates the same
      * object and does not wait for a first call that may have crashed.
@@ -31,6 +31,11 @@ declare module 'fastify' {
     reservedKey: IdempotencyKey | null;
     /** id of the object that this call creates, on routes with `reserves` */
     reservedId: string;
+    /**
+     * On `streamed` routes: the id that the first call with this key and this `content` of the body has created; `id` if that is
+     * this call, or it has no key.
+     */
+    firstOf(id: string, content: string): Promise<string>;
   }
 }
 
@@ -55,16 +60,20 @@ export function honourIdempotencyKeys(app: FastifyInstance, deps: IdempotencyDep
   const { db, secrets, signer } = deps;
   app.decorateRequest('reservedKey', null);
   app.decorateRequest('reservedId', '');
+  app.decorateRequest('firstOf', async function (this: FastifyRequest, id, content) {
+    const key = keyOf(this);
+    if (!key) return id;
+    const text = `${this.method} ${this.url}\n${content}`;
+    const call = await reserveKey(db, key, signer.sign(PURPOSE, text), id);
+    if (call && (!call.reservedId || !signer.isSigned(PURPOSE, text, call.fingerprint))) throw usedForAnother();
+    return call?.reservedId ?? id;
+  });
 
   app.addHook('preHandler', async (request, reply) => {
-    const given = request.headers['idempotency-key'];
-    const { reserves } = request.routeOptions.config;
+    const { reserves, idempotent } = request.routeOptions.config;
     if (reserves) request.reservedId = newId(reserves);
-    if (!request.routeOptions.config.idempotent || given === undefined) return;
-    if (typeof given !== 'string' || given === '' || given.length > MAX_KEY_LENGTH) {
-      throw new ApiError('invalid_parameters', `Idempotency-Key must have 1 to ${MAX_KEY_LENGTH} characters`);
-    }
-    const key = { apiKeyId: request.caller.apiKeyId, key: given };
+    const key = idempotent ? keyOf(request) : undefined;
+    if (!key || idempotent === 'streamed') return;
     const text = fingerprintText(request);
     const fingerprint = signer.sign(PURPOSE, text);
     if (reserves === 'email') request.reservedId = keyedEmailId(secrets, { ...key, fingerprint }, new Date());
@@ -73,9 +82,7 @@ export function honourIdempotencyKeys(app: FastifyInstance, deps: IdempotencyDep
       request.reservedKey = key;
       return;
     }
-    if (!signer.isSigned(PURPOSE, text, call.fingerprint)) {
-      throw new ApiError('already_exists', 'Idempotency-Key was used for another call');
-    }
+    if (!signer.isSigned(PURPOSE, text, call.fingerprint)) throw usedForAnother();
     if (reserves && !call.response && call.reservedId) {
       request.reservedKey = key;
       request.reservedId = call.reservedId;
@@ -104,6 +111,18 @@ export function honourIdempotencyKeys(app: FastifyInstance, deps: IdempotencyDep
   });
 }
 
+/** The key of a call; undefined: it has none. */
+function keyOf({ headers, caller }: FastifyRequest): IdempotencyKey | undefined {
+  const given = headers['idempotency-key'];
+  if (given === undefined) return undefined;
+  if (typeof given !== 'string' || given === '' || given.length > MAX_KEY_LENGTH) {
+    throw new ApiError('invalid_parameters', `Idempotency-Key must have 1 to ${MAX_KEY_LENGTH} characters`);
+  }
+  return { apiKeyId: caller.apiKeyId, key: given };
+}
+
+const usedForAnother = () => new ApiError('already_exists', 'Idempotency-Key was used for another call');
+
 /** The account of a response: from the path, or the one that the call connected. */
 function accountOf(request: FastifyRequest, response: string): string | undefined {
   const { account_id: ofPath } = request.params as { account_id?: string };
@@ -122,8 +141,8 @@ async function responseOf(
   key: IdempotencyKey,
   first: StoredCall,
 ): Promise<NonNullable<StoredCall['response']>> {
-  const until = Date.now() + WAIT_MS;
-  for (let call: StoredCall | undefined = first; call && Date.now() < until; call = await readKey(db, key)) {
+  const until = performance.now() + WAIT_MS;
+  for (let call: StoredCall | undefined = first; call && performance.now() < until; call = await readKey(db, key)) {
     if (call.response) return call.response;
     await sleep(POLL_MS);
   }

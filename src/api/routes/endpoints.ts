@@ -13,6 +13,7 @@ import {
   WebhookEndpointList,
 } from '../../contract/webhook.ts';
 import type { Caller } from '../../db/access/api-keys.ts';
+import { withoutLogin } from '../http/access.ts';
 import { firstAccountId, knownAccountIds } from '../../db/queries/accounts.ts';
 import {
   createEndpoint,
@@ -196,10 +197,11 @@ export const endpointRoutes: Routes = (app, deps) => {
   );
 };
 
-/** Blanks the secret and header values for read-only keys, which must not be able to sign or authenticate calls. */
-function shownTo({ permissions }: Caller, endpoint: WebhookEndpoint): WebhookEndpoint {
-  if (permissions !== 'read') return endpoint;
-  return { ...endpoint, secret: '', headers: endpoint.headers.map(({ name }) => ({ name, value: '' })) };
+/** Blanks what signs or authenticates calls for read-only keys. */
+function shownTo(caller: Caller, endpoint: WebhookEndpoint): WebhookEndpoint {
+  if (caller.permissions !== 'read') return endpoint;
+  const headers = endpoint.headers.map(({ name }) => ({ name, value: '' }));
+  return { ...endpoint, url: withoutLogin(caller, endpoint.url), secret: '', headers };
 }
 
 function newSecret(): string {

@@ -4,7 +4,7 @@ import type { FastifyRequest } from 'fastify';
 import Type from 'typebox';
 import { EVENT_TYPES } from '../../contract/events.ts';
 import { keyExists } from '../../db/access/api-keys.ts';
-import { feedEnd, type FeedFilter, feedPlaceOf, type FeedPlace, readFeed } from '../../db/queries/event-feed.ts';
+import { feedEnd, type FeedFilter, type FeedPlace, readFeed } from '../../db/queries/event-feed.ts';
 import { findSession } from '../../db/access/sessions.ts';
 import { visibleAccounts } from '../http/access.ts';
 import { sessionToken } from '../http/session-cookie.ts';
@@ -106,20 +106,20 @@ async function* follow(deps: RouteDeps, { filter, after, signal, ...owner }: Fol
   const { db } = deps;
   yield 'retry: 2000\n\n';
   let place = after;
-  let admittedAt = Date.now();
-  let keptAliveAt = Date.now();
+  let admittedAt = performance.now();
+  let keptAliveAt = performance.now();
   while (!signal.aborted) {
-    if (Date.now() - admittedAt >= ADMIT_MS) {
+    if (performance.now() - admittedAt >= ADMIT_MS) {
       if (!(await isAdmitted(deps, owner))) return;
-      admittedAt = Date.now();
+      admittedAt = performance.now();
     }
-    const { data, lastId, hasMore } = await readFeed(db, filter, { after: place, limit: PAGE });
+    const { data, hasMore, end } = await readFeed(db, filter, { after: place, limit: PAGE });
     for (const event of data) yield asEvent(event);
-    if (data.length > 0) keptAliveAt = Date.now();
-    if (lastId !== undefined) place = (await feedPlaceOf(db, lastId)) ?? place;
-    if (Date.now() - keptAliveAt >= KEEP_ALIVE_MS) {
+    if (data.length > 0) keptAliveAt = performance.now();
+    place = end;
+    if (performance.now() - keptAliveAt >= KEEP_ALIVE_MS) {
       yield ': keep-alive\n\n';
-      keptAliveAt = Date.now();
+      keptAliveAt = performance.now();
     }
     if (!hasMore) await sleep(POLL_MS, undefined, { signal }).catch(() => undefined);
   }

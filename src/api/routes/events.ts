@@ -86,6 +86,8 @@ export async function readPlace(db: Queryable, caller: Caller, eventId: string):
   if (!isId('event', eventId)) throw invalid('after is not the id of an event');
   const place = await feedPlaceOf(db, eventId);
   if (place && seesAccount(caller, place.accountId)) return place;
+  // a time after the year 2562, or none: no id of this API
+  if (!/^evt_0[0-9a-g]/.test(eventId)) throw invalid('after is not the id of a stored event');
   const isOld = Date.now() - madeAt(eventId).getTime() > STORED_DAYS * DAY_MS;
   // the store was set back, and does not know it
   const restored = place || isOld ? undefined : await placeOfRestoreAfter(db, madeAt(eventId));

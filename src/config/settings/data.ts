@@ -60,8 +60,8 @@ const ENCRYPTION_KEY: Setting<Buffer> = {
 /** The key, `lost`, or undefined. */
 const ENCRYPTION_KEY_PREVIOUS: Setting<Buffer | 'lost' | undefined> = {
   meaning:
-    'The previous key while keys are [rotated](operating.md#rotate-the-encryption-key). `lost` gives up what a lost key ' +
-    'encrypted: accounts and endpoints have to be connected again.',
+    'A second key that decrypts, while keys are [rotated](operating.md#rotate-the-encryption-key): first the next one, then the ' +
+    'previous one. `lost` gives up what a lost key encrypted: accounts and endpoints have to be connected again.',
   values: '32 bytes in base64, or `lost`',
   default: 'none',
   read(env, name) {

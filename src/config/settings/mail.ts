@@ -36,9 +36,10 @@ export const MAIL = {
     [0, DAY],
   ),
   SYNC_LOGINS_PER_MINUTE: integer(
-    'Logins at one mail host, over all workers. Those of API calls do not wait, but count.',
+    'Logins at one mail host, over all workers; half as many for a while, each time it asks for fewer. Those of API calls do ' +
+      'not wait, but count.',
     'logins a minute',
-    240,
+    1200,
     [1, 100_000],
   ),
   SYNC_MAX_MAILBOXES: integer('Mailboxes that one worker follows.', 'mailboxes', 2000, [1, 100_000]),

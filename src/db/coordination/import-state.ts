@@ -11,8 +11,8 @@ import { inLease, LeaseLost } from './lease.ts';
  *
  * state                       transition       next
  * none                        createImport     queued
- * queued, running, waiting    beginImport      running     unless the initial sync or an earlier import comes first (queued),
- *                                                          or the account is disconnected (waiting)
+ * queued, running, waiting    beginImport      running     unless the initial sync, an earlier import or one that runs
+ *                                                          comes first (queued), or the account is disconnected (waiting)
  * running                     holdImport       waiting     an attempt failed
  * queued, running, waiting    pauseImport      paused      nothing is stored from then on
  * paused, failed              continueImport   queued
@@ -59,13 +59,13 @@ const OBSTACLE = sql`case
   when a.status = 'disconnected' then 'disconnected'
   when a.initial_sync_status in ('pending', 'running') then 'initial sync'
   when exists (
-    select from imports e where e.account_id = i.account_id and e.status in ('queued', 'running', 'waiting')
-      and (e.created_at, e.id) < (i.created_at, i.id)) then 'import' end`;
+    select from imports e where e.account_id = i.account_id and e.id <> i.id and (e.status = 'running'
+      or e.status in ('queued', 'waiting') and (e.created_at, e.id) < (i.created_at, i.id))) then 'import' end`;
 
 const REASONS: Record<string, { status: ImportStatus; reason: string }> = {
   disconnected: { status: 'waiting', reason: 'the provider rejected the login of this account: reconnect it' },
   'initial sync': { status: 'queued', reason: 'the initial sync of this account comes first' },
-  import: { status: 'queued', reason: 'an earlier import of this account comes first' },
+  import: { status: 'queued', reason: 'another import of this account comes first' },
 };
 
 /**

@@ -36,13 +36,22 @@ export async function takeLease(db: Db, accountId: string, workerId: string | nu
   return { accountId, watchEpoch: Number(rows[0].epoch) };
 }
 
-/** Takes at most `limit` accounts from a lost worker that took them over last; the next call takes others. */
+/**
+ * Takes at most `limit` accounts from a lost worker that took them over last; the next call takes others. Omits those that
+ * are being written: the lost worker may have left a transaction open, which the database ends later.
+ */
 export async function takeAccountsOf(db: Db, workerId: string, limit: number): Promise<string[]> {
   const { rows } = await db.execute<{ id: string }>(sql`
     update accounts set watched_by = null where id in (
-      select id from accounts where watched_by = ${workerId} order by id limit ${limit} for no key update
+      select id from accounts where watched_by = ${workerId} order by id limit ${limit} for no key update skip locked
     ) returning id`);
   return rows.map(({ id }) => id);
+}
+
+/** Whether `takeAccountsOf` has left accounts of this worker. */
+export async function hasAccounts(db: Db, workerId: string): Promise<boolean> {
+  const { rows } = await db.execute(sql`select 1 from accounts where watched_by = ${workerId} limit 1`);
+  return rows.length > 0;
 }
 
 /** Undoes `takeAccountsOf` for the accounts that no worker has taken over since. */

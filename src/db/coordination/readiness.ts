@@ -14,7 +14,8 @@ export interface Readiness {
 /** Reads it in one statement; rejects when the database is unavailable. */
 export async function readReadiness(pool: Pick<pg.Pool, 'query'>): Promise<Readiness> {
   const { rows } = await pool.query<Readiness>(
-    `WITH live AS (SELECT id, started_at FROM workers WHERE seen_at > now() - make_interval(secs => $1))
+    `WITH live AS (SELECT id, started_at FROM workers 
+         WHERE seen_at BETWEEN now() - make_interval(secs => $1) AND now() + make_interval(secs => $1))
      SELECT EXISTS (SELECT FROM live) AS "hasWorker", count(*)::int AS mailboxes,
        (count(*) FILTER (WHERE a.last_synced_at >= live.started_at))::int AS "inSync"
      FROM accounts a LEFT JOIN live ON live.id = a.watched_by

@@ -101,7 +101,7 @@ const ERASED_DATA = sql`case when e.type = 'account.remove'
 
 /**
  * Erases the `data` of an account's events, except those with pending deliveries unless `evenPending`: these are delivered
- * without it. True: all are erased, and the last one is not pending.
+ * without it. True: all are erased, and those that stay are not pending. Only `IS_WHOLE` lets the index of the account's feed serve it.
  */
 export async function eraseEvents(
   db: Db,
@@ -112,14 +112,14 @@ export async function eraseEvents(
     db.execute(sql`
       update events e set data = ${ERASED_DATA} where e.id = any(array(
         select e.id from events e
-        where e.account_id = ${accountId} and e.data <> ${ERASED_DATA}
+        where e.account_id = ${accountId} and ${IS_WHOLE} and e.data <> ${ERASED_DATA}
           and (${evenPending} or not exists (select from deliveries d where d.event_id = e.id and d.status = 'pending'))
         limit ${ROWS_PER_STATEMENT}
       ))`),
   );
   const { rows } = await db.execute(
-    sql`select from events e where e.account_id = ${accountId} and (e.data <> ${ERASED_DATA}
-      or e.type = 'account.remove' and exists (select from deliveries d where d.event_id = e.id and d.status = 'pending')) limit 1`,
+    sql`select from events e where e.account_id = ${accountId} and ${IS_WHOLE} and (e.data <> ${ERASED_DATA}
+      or (e.type = 'account.remove' or e.type like 'oauth_app.%') and exists (select from deliveries d where d.event_id = e.id and d.status = 'pending')) limit 1`,
   );
   return rows.length === 0;
 }

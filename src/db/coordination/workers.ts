@@ -1,10 +1,12 @@
-import { eq, gt, lt, sql } from 'drizzle-orm';
+import { eq, sql } from 'drizzle-orm';
 import type { Db } from '../driver/client.ts';
 import { workers } from '../schema/index.ts';
 
 /** A worker that has been silent for so long counts as dead, ms. */
 export const SILENT_MS = 4_000;
-const silentSince = sql`now() - make_interval(secs => ${SILENT_MS / 1000})`;
+const silent = sql`make_interval(secs => ${SILENT_MS / 1000})`;
+/** An announcement of later is of a worker that ended before the clock of the database was set back. */
+const isLive = sql<boolean>`${workers.seenAt} between now() - ${silent} and now() + ${silent}`;
 
 /** Announces a live worker process, and how many mailboxes it watches. */
 export async function announceWorker(db: Db, id: string, watches: number): Promise<void> {
@@ -25,9 +27,9 @@ export interface LiveWorker {
 
 /** The workers that take work, according to the database. */
 export async function liveWorkers(db: Db): Promise<LiveWorker[]> {
-  const { id, watches, seenAt, startedAt } = workers;
+  const { id, watches, startedAt } = workers;
   const ageMs = sql<number>`extract(epoch from now() - ${startedAt})::float8 * 1000`;
-  return db.select({ id, watches, ageMs }).from(workers).where(gt(seenAt, silentSince));
+  return db.select({ id, watches, ageMs }).from(workers).where(isLive);
 }
 
 /** When each worker announced itself last; those silent for hours may be missing. */
@@ -37,7 +39,9 @@ export async function lastAnnouncements(db: Db): Promise<{ id: string; seenAt: D
 
 /** Deletes the rows of workers that were killed. */
 export async function forgetDeadWorkers(db: Db): Promise<void> {
-  await db.delete(workers).where(lt(workers.seenAt, sql`now() - interval '1 hour'`));
+  await db
+    .delete(workers)
+    .where(sql`${workers.seenAt} not between now() - interval '1 hour' and now() + interval '1 hour'`);
 }
 
 /** Deletes the row of a worker process that exits. */
@@ -47,6 +51,6 @@ export async function forgetWorker(db: Db, id: string): Promise<void> {
 
 /** Whether any worker takes work, according to the database. */
 export async function hasWorker(db: Db): Promise<boolean> {
-  const [row] = await db.select({ found: sql<boolean>`bool_or(${workers.seenAt} > ${silentSince})` }).from(workers);
+  const [row] = await db.select({ found: sql<boolean>`bool_or(${isLive})` }).from(workers);
   return row?.found ?? false;
 }

@@ -4,13 +4,18 @@ import type { PgTable } from 'drizzle-orm/pg-core';
 /** A row by the names of its columns, as a statement in SQL returns it, or as Postgres makes JSON of it. */
 export type NamedRow = Record<string, unknown>;
 
+/** A timestamptz as Postgres writes it. `new Date` of this text has another century for the years 1 to 99. */
+export function dateOf(text: string): Date {
+  return new Date(text.replace(' ', 'T').replace(/[+-]\d\d$/, '$&:00'));
+}
+
 /** The row as drizzle's query builder returns it. A JSON row must not have bytea. */
 export function fromRow<T extends PgTable>(table: T, row: NamedRow): T['$inferSelect'] {
   return Object.fromEntries(
     Object.entries(getTableColumns(table)).map(([key, column]) => {
       const value = row[column.name];
       if (typeof value !== 'string') return [key, value];
-      if (column.dataType === 'date') return [key, new Date(value)];
+      if (column.dataType === 'date') return [key, dateOf(value)];
       return [key, column.dataType === 'number' ? Number(value) : value];
     }),
   );

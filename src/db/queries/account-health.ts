@@ -38,6 +38,11 @@ export async function findUnreported(db: Queryable, before: Date): Promise<LateA
     .limit(LATE_AT_ONCE);
 }
 
+/** Accounts whose workflow should run, whatever their status. */
+export async function countAccounts(db: Queryable): Promise<number> {
+  return db.$count(accounts, present);
+}
+
 /** Accounts whose workflow should run and follow the mailbox. */
 export async function countConnected(db: Queryable): Promise<number> {
   const { rows } = await db.execute<{ count: number }>(

@@ -87,9 +87,17 @@ export async function changeAccount(db: Queryable, id: string, change: AccountCh
   return row && toAccount(row);
 }
 
-/** The columns that choose folders; the watch with the earlier choice can no longer write. */
+/**
+ * The columns that choose folders; the watch with the earlier choice can no longer write. The same choice again stays applied:
+ * a folder that appeared since is new, and its mail is reported.
+ */
 function choosing(folderChoice: FolderChoice | null) {
-  return { folderChoice, choiceApplied: false, watchEpoch: sql`${accounts.watchEpoch} + 1` };
+  const given = sql`${folderChoice && JSON.stringify(folderChoice)}::jsonb`;
+  return {
+    folderChoice,
+    choiceApplied: sql`${accounts.choiceApplied} and ${accounts.folderChoice} is not distinct from ${given}`,
+    watchEpoch: sql`${accounts.watchEpoch} + 1`,
+  };
 }
 
 /** Which of these ids are accounts. */

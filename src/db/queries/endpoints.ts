@@ -155,11 +155,11 @@ export async function deleteEndpoint(db: Queryable, id: string): Promise<boolean
   return rowCount === 1;
 }
 
-/** Disables an endpoint that responded 410 Gone; false when it was already disabled. */
-export async function disableGoneEndpoint(db: Queryable, id: string): Promise<boolean> {
+/** Disables an endpoint that responded 410 Gone at `url`; false when it was already disabled, or has got another URL. */
+export async function disableGoneEndpoint(db: Queryable, { id, url }: { id: string; url: string }): Promise<boolean> {
   const { rowCount } = await db.execute(sql`
     update webhook_endpoints set enabled = false, disabled_reason = 'gone', updated_at = now()
-    where id = ${id} and enabled`);
+    where id = ${id} and url = ${url} and enabled`);
   return rowCount === 1;
 }
 

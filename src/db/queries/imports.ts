@@ -1,6 +1,7 @@
 import { type SQL, sql } from 'drizzle-orm';
 import type { Import, ImportProgress, ImportStatus } from '../../contract/runs/import.ts';
 import type { Queryable } from '../driver/client.ts';
+import { dateOf } from '../driver/rows.ts';
 
 /** Reads an import of an account; undefined when it does not exist. */
 export async function getImport(db: Queryable, accountId: string, id: string): Promise<Import | undefined> {
@@ -117,4 +118,4 @@ function rateOf({ running_since: since, progressed_at: at, progress, read_before
   return ms <= 0 ? 0 : Math.round((Math.max(0, progress.messages_done - before) * 10_000) / ms) / 10;
 }
 
-const date = (text: string | null): string | null => (text === null ? null : new Date(text).toISOString());
+const date = (text: string | null): string | null => (text === null ? null : dateOf(text).toISOString());

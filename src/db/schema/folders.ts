@@ -100,7 +100,7 @@ export const locations = pgTable(
     accountId: text('account_id').notNull(),
     /** null: a baseline message that was not ingested */
     emailId: text('email_id'),
-    /** date of the email, for the folder's list; null for baseline */
+    /** date of the email, for the folder's list, and for imports once `retention_days` has deleted it; else null for baseline */
     date: at('date'),
     seen: boolean().notNull(),
     /** further flags and keywords, see src/contract/flags.ts; null: stored by an earlier version, and not read since */

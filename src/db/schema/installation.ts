@@ -1,4 +1,4 @@
-import { index, integer, pgTable, text } from 'drizzle-orm/pg-core';
+import { doublePrecision, index, integer, pgTable, text } from 'drizzle-orm/pg-core';
 import { at } from './columns.ts';
 
 /** Values of the whole installation, by name. */
@@ -18,6 +18,8 @@ export const loginBudgets = pgTable('login_budgets', {
   host: text().primaryKey(),
   /** when the next login is due */
   nextAt: at('next_at').notNull(),
+  /** how many times longer than usual logins are apart, since the host asked for fewer; 1: as usual */
+  slowness: doublePrecision().notNull().default(1),
 });
 
 /** Workflow runs whose work is stored: repeating one does nothing. See src/db/coordination/finished-runs.ts. */

@@ -1,5 +1,5 @@
-import { createReadStream, createWriteStream } from 'node:fs';
-import { mkdir, open, readdir, rm } from 'node:fs/promises';
+import { createReadStream, createWriteStream, existsSync } from 'node:fs';
+import { mkdir, open, readdir, rename, rm } from 'node:fs/promises';
 import { dirname, join, normalize, sep } from 'node:path';
 import { PassThrough, Readable, type Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -19,15 +19,27 @@ export interface ArchiveWriter {
   file(name: string, path: string): Promise<boolean>;
 }
 
-/** Writes an archive to a new file that only this user can read. @throws StartFailure when the file exists or cannot be made */
-export async function writeArchive(path: string, write: (archive: ArchiveWriter) => Promise<void>): Promise<void> {
-  const file = await open(path, 'wx', 0o600).catch((error: NodeJS.ErrnoException) => {
-    const reason = error.code === 'EEXIST' ? 'exists already' : `cannot be written (${error.code ?? 'unknown error'})`;
-    throw new StartFailure(`${path} ${reason}: name another file.`);
+/**
+ * Writes an archive to a new file that only this user can read; it has another name until it is complete.
+ * @throws StartFailure when the file exists or cannot be made; or when the signal aborts
+ */
+export async function writeArchive(
+  path: string,
+  signal: AbortSignal,
+  write: (archive: ArchiveWriter) => Promise<void>,
+): Promise<void> {
+  const part = `${path}.part`;
+  if (existsSync(path)) throw new StartFailure(`${path} exists already: name another file.`);
+  const file = await open(part, 'wx', 0o600).catch((error: NodeJS.ErrnoException) => {
+    throw new StartFailure(
+      error.code === 'EEXIST'
+        ? `${part} exists already: delete it if no backup is running, or name another file.`
+        : `${path} cannot be written (${error.code ?? 'unknown error'}): name another file.`,
+    );
   });
   const tar = pack();
   // mail compresses at the fastest level almost as well
-  const written = pipeline(tar, createGzip({ level: 1 }), file.createWriteStream({ flush: true }));
+  const written = pipeline(tar, createGzip({ level: 1 }), file.createWriteStream({ flush: true }), { signal });
   const work = write({
     text: (name, content) => add(tar, name, Readable.from([Buffer.from(content)]), Buffer.byteLength(content)),
     file: (name, source) => addFile(tar, name, source),
@@ -37,14 +49,26 @@ export async function writeArchive(path: string, write: (archive: ArchiveWriter)
     // a full disk ends the pipeline while an entry waits for it
     await Promise.race([work, written]);
     await written;
+    await rename(part, path);
+    await syncFolder(dirname(path));
   } catch (error) {
     tar.destroy();
-    await rm(path, { force: true });
+    await rm(part, { force: true });
     const { code, message } = error as NodeJS.ErrnoException;
     throw code === 'ENOSPC' || code === 'EDQUOT' ? new StartFailure(`${path} cannot be written: ${message}.`) : error;
   } finally {
     written.catch(() => {});
     work.catch(() => {});
+  }
+}
+
+/** A new or renamed file is in its folder after a power loss, too. */
+export async function syncFolder(path: string): Promise<void> {
+  const folder = await open(path);
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
   }
 }
 
@@ -112,14 +136,18 @@ export interface ArchiveEntry {
 
 /**
  * Hands over the entries of an archive, one after another.
- * @throws StartFailure when it is missing, cut off or no archive, or when an entry cannot be written
+ * @throws StartFailure when it is missing, cut off or no archive, or when an entry cannot be written; or when the signal aborts
  */
-export async function readArchive(path: string, use: (entry: ArchiveEntry) => Promise<unknown>): Promise<void> {
+export async function readArchive(
+  path: string,
+  signal: AbortSignal,
+  use: (entry: ArchiveEntry) => Promise<unknown>,
+): Promise<void> {
   const tar = extract();
   let using: Promise<unknown> = Promise.resolve();
   const used = useEntries(tar, (entry) => (using = use(entry)));
   // the iterator of an archive that is cut off may never end, so the reading is waited for too
-  const read = pipeline(createReadStream(path), createGunzip(), tar);
+  const read = pipeline(createReadStream(path), createGunzip(), tar, { signal });
   try {
     await Promise.race([used, read]);
     await Promise.all([used, read]);

@@ -1,5 +1,5 @@
 import { readdir } from 'node:fs/promises';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import { VERSION } from '../../runtime/version.ts';
@@ -41,6 +41,8 @@ export interface BackupSource {
   dataDir: string;
   storageUrl: string;
   encryptionKeyId: string;
+  /** when it aborts, no file is left */
+  signal: AbortSignal;
 }
 
 /** Writes a backup to a new file. @throws StartFailure */
@@ -53,50 +55,82 @@ export async function makeBackup(file: string, source: BackupSource): Promise<vo
     encryption_key: source.encryptionKeyId,
     has_storage: storage !== undefined,
   };
-  await writeArchive(file, async (archive) => {
-    await archive.text(NAMES.manifest, JSON.stringify(manifest));
-    await archive.file(NAMES.password, join(source.dataDir, 'postgres-password'));
-    await copyDatabase(archive, source.databaseUrl);
-    // a file that is still being written is named by no row
-    if (storage !== undefined) await archive.folder(NAMES.storage, storage, (path) => path.endsWith('.tmp'));
+  const client = new pg.Client({ connectionString: source.databaseUrl, application_name: 'backup' });
+  client.on('error', () => {});
+  await client.connect().catch((error: Error) => {
+    throw new StartFailure(`the database cannot be reached: ${error.message}.`);
   });
+  try {
+    await checkSource(client, source, storage);
+    await writeArchive(file, source.signal, async (archive) => {
+      await archive.text(NAMES.manifest, JSON.stringify(manifest));
+      await archive.file(NAMES.password, join(source.dataDir, 'postgres-password'));
+      await copyDatabase(archive, client);
+      // a file that is still being written is named by no row
+      if (storage !== undefined) await archive.folder(NAMES.storage, storage, (path) => path.endsWith('.tmp'));
+    });
+  } finally {
+    await client.end().catch(() => {});
+  }
+}
+
+/** `here`: of this shell; `started`: of the last `npm start`, undefined: unknown. @throws StartFailure when they differ */
+export function checkStorageUrl(here: string, started: string | undefined): void {
+  const places = [here, started ?? here].map((url) => storageFolder(url) ?? url);
+  if (places[0] === places[1]) return;
+  throw new StartFailure(
+    `STORAGE_URL names ${places[0]} here, and the last npm start stored mail in ${places[1]}: set it as for npm start.`,
+  );
+}
+
+/** The settings of this shell must be those of the product: the database knows its key, and that it has stored mail. */
+async function checkSource(client: pg.Client, source: BackupSource, storage: string | undefined): Promise<void> {
+  const { rows } = await client.query<{ key: string | null; has_mail: boolean }>(
+    `SELECT (SELECT split_part(value, ' ', 1) FROM installation WHERE name = 'encryption_key') AS key,
+       EXISTS (SELECT FROM emails WHERE storage_key <> '') AS has_mail`,
+  );
+  const { key = null, has_mail: hasMail = false } = rows[0] ?? {};
+  if (key !== null && key !== source.encryptionKeyId) {
+    throw new StartFailure(
+      `ENCRYPTION_KEY is the key ${source.encryptionKeyId} here, and the database was last used with ${key}: set it as for npm start.`,
+    );
+  }
+  if (storage === undefined || !hasMail) return;
+  const entries = await readdir(storage).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return [];
+    throw new StartFailure(`${storage} cannot be read (${error.code ?? 'unknown error'}).`);
+  });
+  if (entries.length > 0) return;
+  throw new StartFailure(
+    `STORAGE_URL names ${storage}, which holds nothing, and the database names mail that is stored: set it as for npm start.`,
+  );
 }
 
 /** The folder of a storage; undefined for a bucket. */
 export function storageFolder(storageUrl: string): string | undefined {
-  return storageUrl.startsWith('file:') ? fileURLToPath(storageUrl) : undefined;
+  // without a slash at its end
+  return storageUrl.startsWith('file:') ? resolve(fileURLToPath(storageUrl)) : undefined;
 }
 
 /** Rebuilt by each start, or of this server alone. */
 const NOT_COPIED =
   /^(postmaster\.(pid|opts)|backup_label(\.old)?|tablespace_map(\.old)?|(pg_wal|pg_replslot|pg_dynshmem|pg_notify|pg_serial|pg_snapshots|pg_stat_tmp|pg_subtrans)\/.*)$|(^|\/)(pgsql_tmp.*|pg_internal\.init.*)$/;
 
-async function copyDatabase(archive: ArchiveWriter, url: string): Promise<void> {
-  const client = new pg.Client({ connectionString: url, application_name: 'backup' });
-  client.on('error', () => {});
-  await client.connect().catch((error: Error) => {
-    throw new StartFailure(`the database cannot be reached: ${error.message}.`);
-  });
-  try {
-    const { rows: where } = await client.query<{ dir: string }>(`SELECT current_setting('data_directory') AS dir`);
-    const dir = where[0]?.dir ?? '';
-    // reserves the log from here on; gone with this connection
-    await client.query(`SELECT pg_create_physical_replication_slot('backup_' || pg_backend_pid(), true, true)`);
-    const { rows: start } = await client.query<{ lsn: string }>(
-      `SELECT pg_backup_start('npm run backup', true) AS lsn`,
-    );
-    await archive.folder(NAMES.postgres, dir, (path) => NOT_COPIED.test(path));
-    const { rows: stop } = await client.query<{ first: string; last: string; label: string }>(
-      'SELECT pg_walfile_name($1) AS first, pg_walfile_name(lsn) AS last, labelfile AS label FROM pg_backup_stop(false)',
-      [start[0]?.lsn],
-    );
-    const { first = '', last = '', label = '' } = stop[0] ?? {};
-    await archive.text(`${NAMES.postgres}/backup_label`, label);
-    for (const name of (await readdir(join(dir, 'pg_wal'))).sort()) {
-      if (!/^[0-9A-F]{24}$/.test(name) || name < first || name > last) continue;
-      await archive.file(`${NAMES.postgres}/pg_wal/${name}`, join(dir, 'pg_wal', name));
-    }
-  } finally {
-    await client.end().catch(() => {});
+async function copyDatabase(archive: ArchiveWriter, client: pg.Client): Promise<void> {
+  const { rows: where } = await client.query<{ dir: string }>(`SELECT current_setting('data_directory') AS dir`);
+  const dir = where[0]?.dir ?? '';
+  // reserves the log from here on; gone with this connection
+  await client.query(`SELECT pg_create_physical_replication_slot('backup_' || pg_backend_pid(), true, true)`);
+  const { rows: start } = await client.query<{ lsn: string }>(`SELECT pg_backup_start('npm run backup', true) AS lsn`);
+  await archive.folder(NAMES.postgres, dir, (path) => NOT_COPIED.test(path));
+  const { rows: stop } = await client.query<{ first: string; last: string; label: string }>(
+    'SELECT pg_walfile_name($1) AS first, pg_walfile_name(lsn) AS last, labelfile AS label FROM pg_backup_stop(false)',
+    [start[0]?.lsn],
+  );
+  const { first = '', last = '', label = '' } = stop[0] ?? {};
+  await archive.text(`${NAMES.postgres}/backup_label`, label);
+  for (const name of (await readdir(join(dir, 'pg_wal'))).sort()) {
+    if (!/^[0-9A-F]{24}$/.test(name) || name < first || name > last) continue;
+    await archive.file(`${NAMES.postgres}/pg_wal/${name}`, join(dir, 'pg_wal', name));
   }
 }

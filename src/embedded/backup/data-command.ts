@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import type { StartConfig } from '../../config/config.ts';
 import { openDataDir } from '../data-dir.ts';
+import { StartFailure } from '../failure.ts';
 import type { Report } from '../report.ts';
 import { startPostgres } from '../servers.ts';
 import { createSupervisor } from '../supervise.ts';
@@ -30,16 +31,47 @@ export async function onDataDir<T>(
   });
   let stopped: Promise<void> | undefined;
   const stopPostgres = () => (stopped ??= supervisor.stop());
-  const stop = async () => {
-    await stopPostgres();
-    dataDir.release();
-  };
-  const endOnSignal = () => void stop().finally(() => process.exit(1));
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, endOnSignal);
   try {
     return await work({ startPostgres: () => startPostgres({ settings, supervisor, report }), stopPostgres });
   } finally {
-    await stop();
-    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.off(signal, endOnSignal);
+    await stopPostgres();
+    dataDir.release();
+  }
+}
+
+/**
+ * Runs work that a signal aborts. The process ends when the work has undone what it must.
+ * @throws StartFailure with one line when it was aborted
+ */
+export async function interruptible<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const interrupted = new AbortController();
+  const abort = (name: string) => interrupted.abort(new StartFailure(`Interrupted (${name}).`));
+  // not once: npm passes on the Ctrl-C that the terminal has sent already
+  for (const name of SIGNALS) process.on(name, abort);
+  try {
+    return await work(interrupted.signal);
+  } catch (error) {
+    interrupted.signal.throwIfAborted();
+    throw error;
+  } finally {
+    for (const name of SIGNALS) process.off(name, abort);
+  }
+}
+
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+/** The result of `work`, or a rejection as soon as the signal aborts; the work then continues, and its result is ignored. */
+export async function unlessAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
+  let abort = () => {};
+  const aborted = new Promise<never>((_, reject) => {
+    abort = () => reject(signal.reason as Error);
+    signal.addEventListener('abort', abort);
+  });
+  try {
+    signal.throwIfAborted();
+    return await Promise.race([work, aborted]);
+  } finally {
+    signal.removeEventListener('abort', abort);
+    work.catch(() => {});
   }
 }

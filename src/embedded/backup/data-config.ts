@@ -8,7 +8,7 @@ import {
   loadStartConfig,
   type StartConfig,
 } from '../../config/config.ts';
-import { runningServers } from '../data-dir.ts';
+import { lastStorageUrl, runningServers } from '../data-dir.ts';
 import { StartFailure } from '../failure.ts';
 import { createReport, type Report } from '../report.ts';
 
@@ -20,12 +20,17 @@ export interface DataConfig {
   keyFile: string;
   /** URL of the database that a running `npm start` has embedded */
   runningUrl: string | undefined;
+  /** STORAGE_URL of the last `npm start`; undefined: of a version that did not record it, or none */
+  startedStorageUrl: string | undefined;
 }
 
 /** Not used: the address of a Postgres that does not run yet. */
 const NO_DATABASE = 'postgresql://127.0.0.1/none';
 
-/** Reads the settings, with the key that `npm start` has stored where none is given. @throws ConfigError */
+/**
+ * Reads the settings, where none are given with the key that `npm start` has stored and the storage that it had last.
+ * @throws ConfigError
+ */
 export function dataConfig(env: Env): DataConfig {
   const settings = loadStartConfig(env);
   const running = settings.embedPostgres ? runningServers(settings.dataDir) : undefined;
@@ -34,8 +39,13 @@ export function dataConfig(env: Env): DataConfig {
   if (settings.embedPostgres) known['DATABASE_URL'] = running?.['DATABASE_URL'] ?? NO_DATABASE;
   if (settings.encryptionKeyIsOurs && existsSync(file)) known['ENCRYPTION_KEY'] = readFileSync(file, 'utf8').trim();
   if (settings.encryptionKeyIsOurs && known['ENCRYPTION_KEY'] === undefined) {
-    throw new ConfigError('ENCRYPTION_KEY', `is not set, and ${file} does not exist: put the key of the backup there`);
+    throw new ConfigError(
+      'ENCRYPTION_KEY',
+      `is not set, and ${file} does not exist: set it as for npm start, or put the key there`,
+    );
   }
+  const startedStorageUrl = lastStorageUrl(settings.dataDir);
+  if (startedStorageUrl !== undefined) known['STORAGE_URL'] = startedStorageUrl;
   const given = Object.entries(env).filter(([, value]) => (value ?? '').trim() !== '');
   const config = loadConfig({ ...known, ...Object.fromEntries(given) });
   return {
@@ -43,6 +53,7 @@ export function dataConfig(env: Env): DataConfig {
     config,
     keyFile: settings.encryptionKeyIsOurs ? file : 'ENCRYPTION_KEY',
     runningUrl: running?.['DATABASE_URL'],
+    startedStorageUrl,
   };
 }
 

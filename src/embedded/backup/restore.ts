@@ -1,6 +1,7 @@
-import { chown, mkdir, rm } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { chown, mkdir, realpath, rename, rm } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { pathToFileURL } from 'node:url';
 import type { StartConfig } from '../../config/config.ts';
 import { markRestored, type Restored } from '../../db/coordination/restored.ts';
 import { openDatabase } from '../../db/open.ts';
@@ -10,8 +11,8 @@ import type { Report } from '../report.ts';
 import { migrateDatabase } from '../servers.ts';
 import { type ArchiveEntry, extractEntry, readArchive } from './archive.ts';
 import { type Manifest, NAMES, storageFolder } from './backup.ts';
-import { onDataDir } from './data-command.ts';
-import { createSwap } from './swap.ts';
+import { onDataDir, unlessAborted } from './data-command.ts';
+import { finishSwap, swapIn, undoSwap } from './swap.ts';
 
 /** Where a backup is restored to. */
 export interface RestoreTarget {
@@ -20,6 +21,8 @@ export interface RestoreTarget {
   /** of the encryption key in force */
   encryptionKeyId: string;
   report: Report;
+  /** when it aborts, everything is put back */
+  signal: AbortSignal;
 }
 
 export interface RestoreResult extends Restored {
@@ -34,25 +37,33 @@ export interface RestoreResult extends Restored {
  * @throws StartFailure with one line
  */
 export async function restoreBackup(file: string, target: RestoreTarget): Promise<RestoreResult> {
-  const { settings, report } = target;
+  const { settings, report, signal } = target;
+  const { dataDir } = settings;
   return onDataDir(settings, report, async ({ startPostgres, stopPostgres }) => {
+    // of a restore that was killed
+    await undoSwap(dataDir);
     const places = await placesOf(target);
     try {
-      const manifest = await report.during('Unpacking', () => unpack(file, places, target.encryptionKeyId));
-      const swap = createSwap(`.replaced-${new Date().toISOString().replace(/[:.]/g, '')}`);
+      await checkReplaceable(places.postgres, 'mount the disk at DATA_DIR itself, or set DATA_DIR to another folder');
+      if (places.storage !== undefined) await checkReplaceable(places.storage, storageAdvice(places.storage.path));
+      const manifest = await report.during('Unpacking', () => unpack(file, places, target));
       try {
-        for (const { unpacked, path } of placesIn(places, manifest)) await swap.put(unpacked, path);
-        for (const name of TEMPORAL) await swap.away(join(settings.dataDir, name));
-        const url = await startPostgres();
-        const restored = await report.during('Marking the store as restored', () => mark(url));
-        return { ...restored, manifest, replaced: swap.replaced() };
+        const replaced = await swapIn(dataDir, resolve(file), [
+          ...placesIn(places).map(({ path, unpacked }) => ({ path, by: unpacked })),
+          ...TEMPORAL.map((name) => ({ path: join(dataDir, name) })),
+        ]);
+        const url = await unlessAborted(signal, startPostgres());
+        const marking = report.during('Marking the store as restored', () => mark(url));
+        const restored = await unlessAborted(signal, marking);
+        await finishSwap(dataDir);
+        return { ...restored, manifest, replaced };
       } catch (error) {
         await stopPostgres();
-        await swap.undo();
+        await undoSwap(dataDir);
         throw error;
       }
     } finally {
-      for (const { unpacked } of Object.values(places)) await rm(unpacked, { recursive: true, force: true });
+      for (const { unpacked } of placesIn(places)) await rm(unpacked, { recursive: true, force: true });
     }
   });
 }
@@ -77,30 +88,60 @@ interface Place {
   /** whose files they must be */
   owner?: { uid: number; gid: number } | undefined;
 }
-type Places = Record<'password' | 'postgres' | 'storage', Place>;
+interface Places {
+  password: Place;
+  postgres: Place;
+  /** undefined: mail is in a bucket */
+  storage: Place | undefined;
+}
 
 async function placesOf({ settings, storageUrl, report }: RestoreTarget): Promise<Places> {
   const { path, runAs } = await clusterOf({ dir: settings.dataDir, printLine: report.line });
-  const place = (to: string): Place => ({ path: to, unpacked: `${to}.unpacked` });
+  const storage = storageFolder(storageUrl);
+  // a link stays, and what it names is replaced
+  const place = async (to: string): Promise<Place> => {
+    const real = await realpath(to).catch(() => to);
+    return { path: real, unpacked: `${real}.unpacked` };
+  };
   return {
-    password: place(join(settings.dataDir, 'postgres-password')),
-    postgres: { ...place(path), owner: runAs },
-    // a bucket has no folder: nothing is unpacked
-    storage: place(storageFolder(storageUrl) ?? join(settings.dataDir, 'storage')),
+    password: await place(join(settings.dataDir, 'postgres-password')),
+    postgres: { ...(await place(path)), owner: runAs },
+    storage: storage === undefined ? undefined : await place(storage),
   };
 }
 
-const placesIn = ({ password, postgres, storage }: Places, { has_storage: hasStorage }: Manifest): Place[] =>
-  hasStorage ? [password, postgres, storage] : [password, postgres];
+const placesIn = ({ password, postgres, storage }: Places): Place[] =>
+  storage === undefined ? [password, postgres] : [password, postgres, storage];
 
-async function unpack(file: string, places: Places, keyId: string): Promise<Manifest> {
-  for (const { unpacked } of Object.values(places)) await rm(unpacked, { recursive: true, force: true });
-  await mkdir(places.storage.unpacked, { recursive: true, mode: 0o700 });
+/**
+ * Renaming a folder to one that is not empty always fails, and says whether anything else is in the way: a mount point, say, or
+ * the rights of the folder around it.
+ * @throws StartFailure when it could not be renamed
+ */
+async function checkReplaceable({ path, unpacked }: Place, advice: string): Promise<void> {
+  try {
+    await mkdir(join(unpacked, 'not-empty'), { recursive: true, mode: 0o700 });
+    await rename(path, unpacked);
+  } catch (error) {
+    const { code = 'unknown error' } = error as NodeJS.ErrnoException;
+    if (/^(ENOTEMPTY|EEXIST|ENOENT)$/.test(code)) return;
+    const reason = code === 'EBUSY' ? 'it is a mount point' : code;
+    throw new StartFailure(`${path} cannot be replaced (${reason}): ${advice}.`);
+  }
+}
+
+const storageAdvice = (path: string) =>
+  `set STORAGE_URL to a folder in it, such as ${pathToFileURL(join(path, 'restored')).href}, here and for npm start`;
+
+async function unpack(file: string, places: Places, target: RestoreTarget): Promise<Manifest> {
+  for (const { unpacked } of placesIn(places)) await rm(unpacked, { recursive: true, force: true });
+  if (places.storage !== undefined) await mkdir(places.storage.unpacked, { recursive: true, mode: 0o700 });
   let manifest: Manifest | undefined;
-  await readArchive(file, async (entry) => {
+  await readArchive(file, target.signal, async (entry) => {
     if (manifest === undefined) {
       manifest = await readManifest(file, entry);
-      checkManifest(file, manifest, keyId);
+      checkManifest(file, manifest, target.encryptionKeyId);
+      checkStorage(file, manifest, places.storage);
       return;
     }
     if (entry.name === NAMES.password) {
@@ -109,6 +150,7 @@ async function unpack(file: string, places: Places, keyId: string): Promise<Mani
       return;
     }
     const place = entry.name.startsWith(`${NAMES.postgres}/`) ? places.postgres : places.storage;
+    if (place === undefined) throw new StartFailure(`${file} is not a backup of this product.`);
     const path = await extractEntry(entry, place.unpacked);
     if (place.owner !== undefined) await chown(path, place.owner.uid, place.owner.gid);
   });
@@ -131,5 +173,14 @@ function checkManifest(file: string, manifest: Manifest, keyId: string): void {
   throw new StartFailure(
     `${file} was made with the encryption key ${manifest.encryption_key}, and the one in force is ${keyId}: ` +
       'set ENCRYPTION_KEY to that key, or put it back in the file encryption-key of DATA_DIR.',
+  );
+}
+
+function checkStorage(file: string, { has_storage: hasStorage }: Manifest, storage: Place | undefined): void {
+  if (hasStorage === (storage !== undefined)) return;
+  throw new StartFailure(
+    hasStorage
+      ? `${file} holds mail and attachments, and STORAGE_URL names a bucket: set it to a folder, here and for npm start.`
+      : `${file} was made with mail and attachments in a bucket: set STORAGE_URL to it, here and for npm start.`,
   );
 }

@@ -1,44 +1,81 @@
-import { rename, rm } from 'node:fs/promises';
+import { existsSync, readFileSync } from 'node:fs';
+import { rename, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { StartFailure } from '../failure.ts';
+import { syncFolder } from './archive.ts';
 
-/** Files and folders that are replaced together, and can be put back. */
-export interface Swap {
-  /** Moves `from` to `to`; what is there gets another name. */
-  put(from: string, to: string): Promise<void>;
-  /** Gives `path` another name. */
-  away(path: string): Promise<void>;
-  /** Puts everything back, and deletes what `put` has moved. */
-  undo(): Promise<void>;
-  /** The new names of what was replaced. */
-  replaced(): string[];
+/*
+ * Files and folders that a restore replaces together. What it moves is in a file from before the first move until the restored
+ * store is marked: after kill -9 too nothing starts on half of a restore, and the next one puts everything back first.
+ */
+
+/** A path that gets what is at `by`; without `by`, what is there only gets another name. */
+export interface Replacement {
+  path: string;
+  by?: string;
 }
 
-/** `suffix` makes the new names of what is replaced. */
-export function createSwap(suffix: string): Swap {
-  const moved: string[] = [];
-  const kept: { path: string; as: string }[] = [];
-  async function away(path: string): Promise<void> {
-    const as = `${path}${suffix}`;
-    try {
-      await rename(path, as);
-      kept.push({ path, as });
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-    }
+interface Move {
+  path: string;
+  /** the new name of what was at `path` */
+  as: string;
+  /** something was at `path` */
+  existed: boolean;
+}
+
+interface Unfinished {
+  backup: string;
+  moves: Move[];
+}
+
+const fileOf = (dataDir: string) => join(dataDir, 'restore-unfinished');
+
+/** Replaces the paths; resolves to the new names of what was there. `finishSwap` or `undoSwap` must follow. */
+export async function swapIn(dataDir: string, backup: string, replacements: readonly Replacement[]): Promise<string[]> {
+  const suffix = `.replaced-${new Date().toISOString().replace(/[:.]/g, '')}`;
+  const moves = replacements.map(({ path }) => ({ path, as: `${path}${suffix}`, existed: existsSync(path) }));
+  await record(dataDir, { backup, moves });
+  for (const { path, as, existed } of moves) {
+    if (existed) await rename(path, as);
+    const by = replacements.find((each) => each.path === path)?.by;
+    if (by !== undefined) await rename(by, path);
   }
-  return {
-    away,
-    async put(from, to) {
-      await away(to);
-      await rename(from, to);
-      moved.push(to);
-    },
-    async undo() {
-      for (const path of moved) await rm(path, { recursive: true, force: true });
-      for (const { path, as } of kept) {
-        await rm(path, { recursive: true, force: true });
-        await rename(as, path);
-      }
-    },
-    replaced: () => kept.map(({ as }) => as),
-  };
+  for (const folder of new Set(moves.map(({ path }) => dirname(path)))) await syncFolder(folder);
+  return moves.filter(({ existed }) => existed).map(({ as }) => as);
+}
+
+/** What was replaced stays under its new names. */
+export async function finishSwap(dataDir: string): Promise<void> {
+  await rm(fileOf(dataDir), { force: true });
+}
+
+/** Puts back what an unfinished restore has replaced, wherever it ended; does nothing without one. */
+export async function undoSwap(dataDir: string): Promise<void> {
+  for (const { path, as, existed } of unfinished(dataDir)?.moves ?? []) {
+    const isAway = existsSync(as);
+    if (isAway || !existed) await rm(path, { recursive: true, force: true });
+    if (isAway) await rename(as, path);
+  }
+  await finishSwap(dataDir);
+}
+
+/** @throws StartFailure while a restore is unfinished */
+export function refuseUnfinishedRestore(dataDir: string): void {
+  const found = unfinished(dataDir);
+  if (found === undefined) return;
+  throw new StartFailure(
+    `A restore into ${dataDir} has not finished: run it again, npm run restore -- ${found.backup}. ` +
+      'It puts back what was there before it begins.',
+  );
+}
+
+function unfinished(dataDir: string): Unfinished | undefined {
+  return existsSync(fileOf(dataDir)) ? (JSON.parse(readFileSync(fileOf(dataDir), 'utf8')) as Unfinished) : undefined;
+}
+
+/** On the disk before the first move, also when the power is lost. */
+async function record(dataDir: string, content: Unfinished): Promise<void> {
+  await writeFile(`${fileOf(dataDir)}.new`, JSON.stringify(content), { mode: 0o600, flush: true });
+  await rename(`${fileOf(dataDir)}.new`, fileOf(dataDir));
+  await syncFolder(dataDir);
 }

@@ -2,6 +2,7 @@ import { ApiError } from '../../contract/errors.ts';
 import type { Tx } from '../../db/driver/client.ts';
 import { inLease } from '../../db/coordination/lease.ts';
 import { hasMove, hasUidplus } from '../../imap/command.ts';
+import { cannotBeMade, refusedForNow } from '../../imap/response-codes.ts';
 import { fetchMetaOf, readFlags } from '../../imap/fetch.ts';
 import { moveMessages } from '../../imap/move.ts';
 import { openFolder } from '../../imap/select.ts';
@@ -32,7 +33,7 @@ export interface BatchChange {
   findTarget?: (() => Promise<FolderState>) | undefined;
   /** moves one email to a Trash that the account does not include */
   trash?: ((emailId: string) => Promise<void>) | undefined;
-  /** an email that fails without a refusal is given up, and does not stop the others */
+  /** an email that fails without a refusal is given up, and does not stop the others, unless the connection ended */
   givesUp: boolean;
 }
 
@@ -96,7 +97,7 @@ async function changeGroup(ctx: SyncContext, group: readonly Located[], change: 
   } catch (error) {
     const isOfSome = error instanceof LocationChanged || error instanceof FolderMissing;
     // one of them may be the reason
-    if (isOfSome || (error instanceof MailError && error.refused)) return [...group];
+    if (isOfSome || (error instanceof MailError && isOpen(ctx))) return [...group];
     throw error;
   }
 }
@@ -164,17 +165,20 @@ async function changeAlone(ctx: SyncContext, item: BatchItem, change: BatchChang
     if (findTarget) await moveEmail(ctx, item.emailId, findTarget);
     await trash?.(item.emailId);
   } catch (error) {
-    const failure = failureOf(error, givesUp);
+    const failure = failureOf(error, givesUp && isOpen(ctx));
     if (!failure) throw error;
     return itemsFailed(ctx.db, batchId, [item], failure);
   }
   await itemsChanged(ctx.db, batchId, [item]);
 }
 
+const isOpen = ({ session }: SyncContext): boolean => session.client.usable;
+
 function failureOf(error: unknown, givesUp: boolean): BatchError | undefined {
   if (error instanceof ApiError) return { code: error.code, detail: error.detail };
   if (!(error instanceof MailError)) return undefined;
-  const { refused, detail, code } = error;
-  if (refused) return { code: 'provider_rejected', detail };
-  return givesUp && code === 'provider_error' ? { code, detail } : undefined;
+  const { detail, code } = error;
+  if (cannotBeMade(error)) return { code: 'provider_rejected', detail };
+  // a server that asks for patience refuses all of them: the batch waits
+  return givesUp && code === 'provider_error' && !refusedForNow(error) ? { code, detail } : undefined;
 }

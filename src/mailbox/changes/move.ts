@@ -3,8 +3,9 @@ import { recordFinishedRun, type RunRef } from '../../db/coordination/finished-r
 import type { Tx } from '../../db/driver/client.ts';
 import { inLease } from '../../db/coordination/lease.ts';
 import { hasMove } from '../../imap/command.ts';
-import { expungeMessages } from '../../imap/expunge.ts';
+import { assertDeletable, expungeMessages } from '../../imap/expunge.ts';
 import { copyMessages, type Moved, moveMessages } from '../../imap/move.ts';
+import { cannotBeMade } from '../../imap/response-codes.ts';
 import { fetchFlagSets, storeFlags } from '../../imap/store.ts';
 import { openFolder } from '../../imap/select.ts';
 import { FolderMissing, MailError } from '../../mail-wire/mail-error.ts';
@@ -73,6 +74,8 @@ interface MoveAttempt {
   marked: Set<string>;
 }
 
+const keyOf = ({ folderId, uid }: EmailLocation) => `${folderId} ${uid}`;
+
 /** One attempt. */
 class Move {
   private readonly ctx: SyncContext;
@@ -82,6 +85,7 @@ class Move {
   private readonly marked: Set<string>;
   private readonly gmail: boolean;
   private readonly canMove: boolean;
+  private hasTransferred = false;
 
   constructor(ctx: SyncContext, attempt: MoveAttempt) {
     const { session } = ctx;
@@ -95,9 +99,20 @@ class Move {
   }
 
   async make(): Promise<MoveOutcome> {
+    try {
+      return await this.attempt();
+    } catch (error) {
+      // after a refusal for now the mark says that there may be a copy: the next attempt looks for it
+      const isOver = this.hasTransferred ? cannotBeMade(error) : error instanceof MailError && error.refused;
+      if (isOver) await this.stay();
+      throw error;
+    }
+  }
+
+  private async attempt(): Promise<MoveOutcome> {
     const { target, locations } = this;
     const there = locations.find((location) => location.folderId === target.id);
-    const leaves = this.leaves();
+    const leaves = await this.leaves();
     const outcome: MoveOutcome = { target, removed: [], arrived: undefined };
     if (there) await this.keep(there);
     else {
@@ -114,12 +129,26 @@ class Move {
     return outcome;
   }
 
-  /** The locations to remove. */
-  private leaves(): EmailLocation[] {
+  /** The locations to remove. Of several, those that it cannot leave stay, such as one in a read-only folder. */
+  private async leaves(): Promise<EmailLocation[]> {
+    const { session } = this.ctx;
     const others = this.locations.filter((location) => location.folderId !== this.target.id);
     const real = others.filter((location) => !VIEWS.has(location.role));
     // On servers other than Gmail a folder of all mail that alone holds the email is treated as an ordinary folder.
-    return real.length > 0 || this.gmail || others.length < this.locations.length ? real : others;
+    const isThere = others.length < this.locations.length;
+    const wanted = real.length > 0 || this.gmail || isThere ? real : others;
+    if (this.gmail || (wanted.length < 2 && !isThere)) return wanted;
+    const possible: EmailLocation[] = [];
+    for (const location of wanted) {
+      try {
+        await openLocation(this.ctx, location);
+        assertDeletable(session);
+        possible.push(location);
+      } catch (error) {
+        if (!cannotBeMade(error)) throw error;
+      }
+    }
+    return possible.length > 0 || isThere ? possible : wanted;
   }
 
   private get binned(): boolean {
@@ -138,9 +167,12 @@ class Move {
 
   /** 1. Waits for another execution that moves it; after one that died, the target is synced to find its copy. */
   private async mark(location: EmailLocation): Promise<void> {
-    const key = `${location.folderId} ${location.uid}`;
+    const key = keyOf(location);
     // Before the mark, which would otherwise outlive a location that turns out to be another one.
-    if (!this.marked.has(key)) await openLocation(this.ctx, location);
+    if (!this.marked.has(key)) {
+      await openLocation(this.ctx, location);
+      assertDeletable(this.ctx.session);
+    }
     for (const until = performance.now() + OTHER_EXECUTION_MS; !this.marked.has(key); ) {
       const state = await mark(this.ctx, { ...location, emailId: this.emailId });
       if (state !== 'taken') this.marked.add(key);
@@ -201,20 +233,20 @@ class Move {
     try {
       const moved = await transfer(ctx.session, [from.uid], target.path);
       if (moved.missing.length > 0) throw new LocationChanged(from, { gone: true, sync: [target.path] });
+      this.hasTransferred = true;
       return moved;
     } catch (error) {
-      if (error instanceof FolderMissing) throw new LocationChanged(from, { gone: false });
-      if (error instanceof MailError && error.refused) await this.stay();
-      throw error;
+      throw error instanceof FolderMissing ? new LocationChanged(from, { gone: false }) : error;
     }
   }
 
-  /** The provider refused the move: the email stays where it is. */
+  /** The provider refused a part of the move: the email is shown wherever it still is. */
   private stay(): Promise<void> {
     const { ctx, emailId } = this;
+    const own = this.locations.filter((location) => this.marked.has(keyOf(location)));
     return unmark(
       ctx,
-      this.locations.map((location) => ({ ...location, emailId })),
+      own.map((location) => ({ ...location, emailId })),
     );
   }
 

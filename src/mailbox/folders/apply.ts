@@ -4,7 +4,7 @@ import type { Tx } from '../../db/driver/client.ts';
 import { inLease } from '../../db/coordination/lease.ts';
 import { type NewEvent, recordEvents } from '../../db/outbox.ts';
 import { NO_UIDVALIDITY } from '../../imap/uidvalidity.ts';
-import type { SyncAccount, SyncContext } from '../context.ts';
+import type { SyncContext } from '../context.ts';
 import {
   deleteFolders,
   type FolderState,
@@ -42,8 +42,8 @@ export async function applyPlan(
     const remaining = stored.filter(({ id }) => !plan.deleted.some((folder) => folder.id === id));
     if (changedSince(remaining, await loadFolders(tx, ctx.account.id))) return false;
     if (!(await areVacated(tx, ctx, idsOf(leaving)))) return false;
-    if (plan.created.length > 0) await assertCurrent(tx, ctx.account.id, ctx.account.choice);
-    await save(tx, ctx.account, plan, remaining);
+    const mode = plan.created.length > 0 ? await assertCurrent(tx, ctx.account.id, ctx.account.choice) : 'new';
+    await save(tx, ctx.account.id, plan, { remaining, mode });
     return true;
   });
   return saved ? { missing: leaving.some((folder) => folder.totalCount > 0) } : undefined;
@@ -83,10 +83,12 @@ function idsOf(folders: FolderState[]): string[] {
 /** A name that became a folder: all mail in it arrived since. */
 const FROM_THE_START = { uidValidity: NO_UIDVALIDITY, uidNext: 1, baselineUidNext: 1, scannedFrom: 1 };
 
-async function save(tx: Tx, account: SyncAccount, plan: FolderPlan, remaining: FolderState[]): Promise<void> {
-  const { id: accountId, choice } = account;
-  // a folder that a new choice adds was there before
-  const mode = choice?.isApplied === false ? 'baseline' : 'new';
+async function save(
+  tx: Tx,
+  accountId: string,
+  plan: FolderPlan,
+  { remaining, mode }: Pick<NewFolders, 'mode'> & { remaining: FolderState[] },
+): Promise<void> {
   const now = new Date();
   // Another sync pass may have deleted them, with their events.
   const deleted = await readFolders(tx, idsOf(plan.deleted));

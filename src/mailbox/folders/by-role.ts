@@ -61,9 +61,7 @@ async function storeRoleFolder(ctx: SyncContext, facts: FolderSnapshot): Promise
   await inLease(ctx.db, ctx.lease, async (tx) => {
     const stored = await loadFolders(tx, ctx.account.id);
     if (stored.some((folder) => folder.path === path)) return;
-    await assertCurrent(tx, ctx.account.id, ctx.account.choice);
-    // without a baseline: what is in it is ingested as new, as in any folder that appears, unless a new choice adds it
-    const mode = ctx.account.choice?.isApplied === false ? 'baseline' : 'new';
+    const mode = await assertCurrent(tx, ctx.account.id, ctx.account.choice);
     const inserted = await insertFolders(tx, ctx.account.id, [{ ...facts, status }], {
       now,
       mode,

@@ -39,7 +39,7 @@ export async function createFolder(ctx: SyncContext, folderId: string, wanted: N
   const stored = await loadFolders(ctx.db, ctx.account.id);
   if (stored.some(({ id }) => id === folderId)) return;
   const path = pathOf(ctx, wanted, stored);
-  assertChosen(ctx, path);
+  assertChosen(ctx, path, stored);
   await bringToPath(ctx, folderId, path, async () => create(ctx.session, path));
 }
 
@@ -58,7 +58,7 @@ export async function changeFolder(ctx: SyncContext, folderId: string, wanted: F
     }
     const path = pathOf(ctx, { name, parentId }, stored);
     if (path === folder.path) return;
-    assertChosen(ctx, path);
+    assertChosen(ctx, path, stored);
     try {
       return await bringToPath(ctx, folderId, path, () => renameFolder(ctx.session, folder.path, path));
     } catch (error) {
@@ -70,9 +70,10 @@ export async function changeFolder(ctx: SyncContext, folderId: string, wanted: F
 }
 
 /** Refuses a path that the account does not include: its folder would have no id. */
-function assertChosen({ account, session }: SyncContext, path: string): void {
+function assertChosen({ account, session }: SyncContext, path: string, stored: FolderState[]): void {
   const delimiter = session.client.namespace?.delimiter ?? '/';
-  if (chosenOf(account.choice?.folders, [{ path, delimiter, role: 'UNKNOWN' }]).length > 0) return;
+  const folder = { path, delimiter, role: 'UNKNOWN' };
+  if (chosenOf(account.choice?.folders, [...stored, folder]).includes(folder)) return;
   throw new ApiError('invalid_parameters', 'name: the folders of this account do not include one with this path');
 }
 

@@ -33,6 +33,17 @@ export function chosenOf<T extends Choosable>(choice: FolderChoice | null | unde
   });
 }
 
+/**
+ * The stored folders that the account excludes, as far as this is known without the list of the server. Another program may have
+ * renamed one since, and the one above it may not be stored: any could be what an entry of `include` names, except `INBOX`.
+ */
+export function surelyExcluded<T extends Choosable>(choice: FolderChoice | null, stored: readonly T[]): T[] {
+  const { include, exclude = [] } = choice ?? {};
+  const isOpen = !include?.every((entry) => entry.toUpperCase() === 'INBOX');
+  const covered = new Set(chosenOf(isOpen ? { exclude } : choice, stored));
+  return stored.filter((folder) => !covered.has(folder));
+}
+
 interface Named {
   path: string;
   role: string;
@@ -75,16 +86,18 @@ function matches(pattern: string, path: string): boolean {
 }
 
 /**
- * Locks in a choice for a transaction of the account's holder.
+ * Locks in a choice for a transaction of the account's holder. Returns how folders that appeared are saved: `baseline` until those
+ * that the choice adds are stored, since they were there before.
  * @throws MailError when the account has another one by now
  */
 export async function assertCurrent(
   tx: Queryable,
   accountId: string,
   choice: AccountChoice | undefined,
-): Promise<void> {
-  const [row] = await tx.select({ folders: accounts.folderChoice }).from(accounts).where(eq(accounts.id, accountId));
-  if (isSame(row?.folders ?? null, choice?.folders ?? null)) return;
+): Promise<'baseline' | 'new'> {
+  const { folderChoice: folders, choiceApplied } = accounts;
+  const [row] = await tx.select({ folders, choiceApplied }).from(accounts).where(eq(accounts.id, accountId));
+  if (isSame(row?.folders ?? null, choice?.folders ?? null)) return row?.choiceApplied === false ? 'baseline' : 'new';
   throw new MailError('provider_error', 'imap', 'the folders of this account were chosen anew; retry later');
 }
 

@@ -1,3 +1,4 @@
+import { dateOf } from '../../db/driver/rows.ts';
 import { and, eq, isNull, sql } from 'drizzle-orm';
 import { newId } from '../../new-id.ts';
 import { createImport } from '../../db/coordination/import-state.ts';
@@ -9,7 +10,7 @@ import { accounts, locations } from '../../db/schema/index.ts';
 import { MailError } from '../../mail-wire/mail-error.ts';
 import type { SyncContext } from '../context.ts';
 import { deleteFolders, type FolderState, loadAllFolders, moveToTopLevel, readFolders } from '../store/folders.ts';
-import { type AccountChoice, assertCurrent, chosenOf } from './choice.ts';
+import { type AccountChoice, assertCurrent, surelyExcluded } from './choice.ts';
 import { markVacating, vacateFolder } from './vacate.ts';
 
 /** The part of a context that removes excluded folders; needs no connection. */
@@ -18,28 +19,31 @@ export type ExcludeContext = Pick<SyncContext, 'db' | 'lease' | 'storage'> & {
 };
 
 /**
- * Removes the stored folders that the account no longer includes, with their mail, and those whose removal was interrupted. No event
+ * Removes stored folders that the account no longer includes, with their mail, and those whose removal was interrupted. No event
  * reports a folder or an email that was in no other folder; earlier ones lose their content. An email that another folder
- * holds has an `email.update`. The mailbox itself does not change. `excluded`: ids; left out: as the stored folders say.
+ * holds has an `email.update`. The mailbox itself does not change.
+ * @param excluded ids
+ * @param over whether time is up; called before each chunk of mail. Some are left then
  * @throws MailError when the account has another choice by now
  */
-export async function removeExcluded(ctx: ExcludeContext, excluded?: readonly string[]): Promise<void> {
+export async function removeExcluded(
+  ctx: ExcludeContext,
+  excluded: readonly string[],
+  over = () => false,
+): Promise<void> {
   const { db, lease, account } = ctx;
-  const all = await loadAllFolders(db, account.id);
-  const chosen = new Set(chosenOf(account.choice?.folders, all.folders).map(({ id }) => id));
-  const leaving = excluded ?? all.folders.map(({ id }) => id).filter((id) => !chosen.has(id));
-  if (leaving.length > 0) {
+  if (excluded.length > 0) {
     await inLease(db, lease, async (tx) => {
       await assertCurrent(tx, account.id, account.choice);
-      await markVacating(tx, [...leaving], 'exclusion');
+      await markVacating(tx, [...excluded], 'exclusion');
     });
   }
-  for (const id of new Set([...leaving, ...all.excluded.map((folder) => folder.id)])) await removeFolder(ctx, id);
+  for (const { id } of (await loadAllFolders(db, account.id)).excluded) await removeFolder(ctx, id, over);
 }
 
-async function removeFolder(ctx: ExcludeContext, id: string): Promise<void> {
-  for (let isRemoved = false; !isRemoved; ) {
-    await vacateFolder(ctx, id);
+async function removeFolder(ctx: ExcludeContext, id: string, over: () => boolean): Promise<void> {
+  for (let isRemoved = false; !isRemoved && !over(); ) {
+    await vacateFolder(ctx, id, over);
     isRemoved = await inLease(ctx.db, ctx.lease, async (tx) => {
       if (await holdsMail(tx, id)) return false;
       await deleteFolders(tx, [id]);
@@ -80,7 +84,7 @@ export async function importAdded(tx: Tx, accountId: string, added: readonly Pic
     select count(*) > 0 as is_due, nullif(min(since), '-infinity') as since from reach`);
   const [reach] = rows;
   if (!reach?.is_due) return;
-  const since = reach.since === null ? null : new Date(reach.since);
+  const since = reach.since === null ? null : dateOf(reach.since);
   await createImport(tx, { id: newId('import'), accountId, since, until: null, folders: added.map(({ id }) => id) });
 }
 
@@ -90,9 +94,9 @@ export async function markApplied(tx: Tx, accountId: string): Promise<void> {
 }
 
 /**
- * Removes the stored folders that accounts exclude whose mailbox cannot be reached, or whose removal was interrupted: a watch does so
- * when it begins.
- * @param over whether time is up; called before each account
+ * Removes the stored folders that accounts surely exclude whose mailbox was not reached since, or whose removal was interrupted: a
+ * watch does so when it begins, with the list of the server.
+ * @param over whether time is up; called before each account and each chunk of mail
  * @returns whether none is left
  */
 export async function removeAllExcluded(
@@ -102,12 +106,13 @@ export async function removeAllExcluded(
   for (const { id, choice } of await accountsToNarrow(db)) {
     if (over()) return false;
     const lease = { accountId: id, watchEpoch: null };
-    await removeExcluded({ db, storage, lease, account: { id, choice } }).catch((error: unknown) => {
+    const excluded = surelyExcluded(choice.folders, (await loadAllFolders(db, id)).folders).map((folder) => folder.id);
+    await removeExcluded({ db, storage, lease, account: { id, choice } }, excluded, over).catch((error: unknown) => {
       // it is being removed, or has another choice by now
       if (!(error instanceof LeaseLost || error instanceof MailError)) throw error;
     });
   }
-  return true;
+  return !over();
 }
 
 /** Accounts with stored folders that they may exclude, or whose removal was interrupted. */

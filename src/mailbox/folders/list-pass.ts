@@ -54,7 +54,7 @@ export async function syncFolders(ctx: SyncContext, { freshSession = false } = {
 /** Undefined: this API changed the folders while they were listed, so the list may be from before. */
 async function listOnce(ctx: SyncContext, freshSession: boolean): Promise<FolderListPass | undefined> {
   const { session } = ctx;
-  const { stored, listed } = await listChosen(ctx);
+  const { stored, listed } = await listChosen(ctx, freshSession);
   const uncounted = listed.filter(({ selectable, status }) => selectable && !status).map(({ path }) => path);
   if (freshSession) session.withoutCounters = new Set(uncounted);
   else if (uncounted.some((path) => !session.withoutCounters?.has(path))) throw new DoubtfulList();
@@ -90,8 +90,14 @@ async function listOnce(ctx: SyncContext, freshSession: boolean): Promise<Folder
   return { folders, dirty, counters, missing };
 }
 
-/** The stored folders and the listed ones, without those that the account excludes: stored ones are removed first. */
-async function listChosen(ctx: SyncContext): Promise<{ stored: FolderState[]; listed: FolderSnapshot[] }> {
+/**
+ * The stored folders and the listed ones, without those that the account excludes: stored ones are removed first.
+ * @throws DoubtfulList when one is excluded by the list of a reused connection, which may lack the folder above it
+ */
+async function listChosen(
+  ctx: SyncContext,
+  freshSession: boolean,
+): Promise<{ stored: FolderState[]; listed: FolderSnapshot[] }> {
   const { session, account } = ctx;
   for (;;) {
     const stored = await loadFolders(ctx.db, account.id);
@@ -104,6 +110,7 @@ async function listChosen(ctx: SyncContext): Promise<{ stored: FolderState[]; li
     const listed = await listFoldersWithStatus(session, { choose });
     const excluded = stored.filter(({ path }) => unchosen.has(path)).map(({ id }) => id);
     if (excluded.length === 0) return { stored, listed };
+    if (!freshSession) throw new DoubtfulList();
     await removeExcluded(ctx, excluded);
   }
 }

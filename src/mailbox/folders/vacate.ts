@@ -37,9 +37,12 @@ export async function markVacating(tx: Tx, folderIds: string[], reason: Vacating
     .where(and(anyOf(folders.id, folderIds), sql`${folders.vacating} is distinct from ${reason}`));
 }
 
-/** 2. Removes all mail from a marked folder. Does nothing if another process has done so. */
-export async function vacateFolder(ctx: VacateContext, folderId: string): Promise<void> {
-  for (let vacated = false; !vacated; ) {
+/**
+ * 2. Removes all mail from a marked folder. Does nothing if another process has done so.
+ * @param over whether time is up; called before each chunk. Some mail is left then
+ */
+export async function vacateFolder(ctx: VacateContext, folderId: string, over = () => false): Promise<void> {
+  for (let vacated = false; !vacated && !over(); ) {
     const chunk = await inLease(ctx.db, ctx.lease, (tx) => vacateChunk(tx, ctx, folderId));
     if (chunk.unused.length > 0) await ctx.storage.delete(chunk.unused);
     vacated = chunk.isLast;

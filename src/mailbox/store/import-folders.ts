@@ -1,5 +1,6 @@
 import { sql } from 'drizzle-orm';
 import type { Queryable } from '../../db/driver/client.ts';
+import { dateOf } from '../../db/driver/rows.ts';
 import type { FolderState } from './folders.ts';
 
 /** An import of older mail. */
@@ -18,9 +19,16 @@ export async function loadImportRun(db: Queryable, id: string): Promise<ImportRu
   const { rows } = await db.execute<Row>(sql`
     select account_id, since, until, folders from imports where id = ${id} and status = 'running'`);
   const [row] = rows;
-  const date = (text: string | null) => (text === null ? null : new Date(text));
+  const date = (text: string | null) => (text === null ? null : dateOf(text));
   return row && { id, accountId: row.account_id, since: date(row.since), until: date(row.until), folders: row.folders };
 }
+
+/**
+ * A message `l` that is there without an email. One whose email `retention_days` has deleted is not imported again: its location
+ * has the date of the email still.
+ */
+const IS_LEFT = sql`(l.email_id is null and l.vanished_at is null and not exists (
+  select from accounts a where a.id = l.account_id and l.date < now() - make_interval(days => a.retention_days)))`;
 
 /** A folder that an import has not read completely; `isCounted`: it is known how many messages are left. */
 export interface PendingFolder {
@@ -46,8 +54,7 @@ export async function pendingFolders(db: Queryable, { id, accountId, folders }: 
   await db.execute(sql`
     update import_folders i set done = false, remaining = null
     where i.import_id = ${id} and i.done and exists (
-      select from locations l where l.folder_id = i.folder_id and l.uid >= i.read_below
-        and l.email_id is null and l.vanished_at is null)`);
+      select from locations l where l.folder_id = i.folder_id and l.uid >= i.read_below and ${IS_LEFT})`);
   // a folder that was deleted since has nothing to read
   await db.execute(sql`
     update import_folders i set done = true, remaining = 0
@@ -97,7 +104,7 @@ export async function uidsToImport(db: Queryable, folder: FolderState, uids: num
       select coalesce(json_agg(u.uid order by u.uid), '[]') as uids
       from unnest(${sql.param(chunk)}::bigint[]) u (uid)
       left join locations l on l.folder_id = ${folder.id} and l.uid = u.uid
-      where case when l.uid is null then u.uid < ${baseline} else l.email_id is null and l.vanished_at is null end`);
+      where case when l.uid is null then u.uid < ${baseline} else ${IS_LEFT} end`);
     for (const uid of rows[0]?.uids ?? []) wanted.push(uid);
   }
   return wanted;

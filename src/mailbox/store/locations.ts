@@ -255,9 +255,9 @@ export async function dateLocations(tx: Tx, folderId: string, uids: number[]): P
     .where(and(eq(locations.folderId, folderId), anyOf(locations.uid, uids), eq(emails.id, locations.emailId)));
 }
 
-/** Leaves the locations of these emails, as those of messages from before the connect. */
+/** Leaves the locations of these emails, as those of messages from before the connect, with the date of the email. */
 export async function forgetEmailsOf(tx: Tx, emailIds: string[]): Promise<void> {
-  await tx.update(locations).set({ emailId: null, date: null }).where(anyOf(locations.emailId, emailIds));
+  await tx.update(locations).set({ emailId: null }).where(anyOf(locations.emailId, emailIds));
 }
 
 /** Deletes all locations of emails that are deleted. */

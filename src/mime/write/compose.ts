@@ -3,8 +3,10 @@ import { Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import libmime from 'libmime';
 import MailComposer, { type MailComposerAttachment, type MailComposerOptions } from 'nodemailer/lib/mail-composer';
+import type { Recipient } from '../../contract/sending.ts';
 import { normalAddress } from '../../mail-wire/addresses.ts';
 import { htmlToPlain } from '../html.ts';
+import { writableId } from '../message-ids.ts';
 import {
   encodeAddresses,
   encodeText,
@@ -39,10 +41,12 @@ export async function compose(message: OutgoingMessage, options: { keepBcc: bool
   return Buffer.concat([Buffer.from(`${fields.join('\r\n')}\r\n\r\n`), ...body]);
 }
 
-/** Sender and recipients for SMTP: To, Cc and Bcc, each address once. */
-export function envelopeOf(message: Pick<OutgoingMessage, 'from' | 'to' | 'cc' | 'bcc'>): Envelope {
+/** Sender and recipients for SMTP: To, Cc and Bcc, each address once. Reply-To may need SMTPUTF8 as well. */
+export function envelopeOf(message: Addressed): Envelope {
   const to = new Map<string, string>();
   const beyondAscii = isLocalPartAscii(message.from.email) ? [] : ['from.email'];
+  const replyTo = replyToOf(message).findIndex(({ email }) => !isLocalPartAscii(email));
+  if (replyTo >= 0) beyondAscii.push(`reply_to.${replyTo}.email`);
   for (const field of ['to', 'cc', 'bcc'] as const) {
     for (const [index, { email }] of message[field].entries()) {
       if (email.trim() === '') continue;
@@ -57,24 +61,30 @@ export function envelopeOf(message: Pick<OutgoingMessage, 'from' | 'to' | 'cc' |
 
 const isLocalPartAscii = (email: string): boolean => !/[^\0-\x7f]/.test(email.slice(0, email.lastIndexOf('@')));
 
+type Addressed = Pick<OutgoingMessage, 'from' | 'to' | 'cc' | 'bcc'> &
+  Partial<Pick<OutgoingMessage, 'replyTo' | 'headers'>>;
+
+/** The addresses of Reply-To: a header of this name replaces `replyTo`. */
+function replyToOf({ replyTo = [], headers = [] }: Addressed): Recipient[] {
+  const named = headers.filter(({ name }) => /^reply-to$/i.test(name));
+  return named.length > 0 ? named.flatMap(({ value }) => parseAddresses(value)) : replyTo;
+}
+
 /** Headers that OutgoingMessage has fields for, or that compose writes. */
 const OWN = /^(date|from|to|cc|bcc|reply-to|subject|message-id|in-reply-to|references|mime-version|content-.*)$/i;
 
 function fieldsOf(message: OutgoingMessage, keepBcc: boolean): string[] {
-  const replyTo = message.headers
-    .filter(({ name }) => /^reply-to$/i.test(name))
-    .map(({ value }) => parseAddresses(value));
   const lines = [
     headerLine('Date', message.date.toUTCString().replace('GMT', '+0000')),
     headerLine('From', encodeAddresses([message.from])),
     headerLine('To', encodeAddresses(message.to)),
     headerLine('Cc', encodeAddresses(message.cc)),
     keepBcc ? headerLine('Bcc', encodeAddresses(message.bcc)) : '',
-    headerLine('Reply-To', encodeAddresses(replyTo.length > 0 ? replyTo.flat() : message.replyTo)),
+    headerLine('Reply-To', encodeAddresses(replyToOf(message))),
     headerLine('Subject', encodeText(message.subject)),
     headerLine('Message-ID', encodeValue(message.messageId)),
-    headerLine('In-Reply-To', encodeValue(message.inReplyTo ?? '')),
-    headerLine('References', encodeValue(cappedReferences(message.references).join(' '))),
+    headerLine('In-Reply-To', writableId(message.inReplyTo) ?? ''),
+    headerLine('References', cappedReferences(message.references).join(' ')),
     ...message.headers
       .filter(({ name }) => !OWN.test(name) && /^[!-9;-~]+$/.test(name))
       .map(({ name, value }) => headerLine(name, encodeValue(value))),

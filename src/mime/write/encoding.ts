@@ -1,7 +1,9 @@
+import libmime from 'libmime';
 import addressparser from 'nodemailer/lib/addressparser';
 import { encodeWord } from 'nodemailer/lib/mime-funcs';
 import MimeNode from 'nodemailer/lib/mime-node';
 import type { Recipient } from '../../contract/sending.ts';
+import { readFieldValue } from '../read/field-value.ts';
 
 /*
  * Header fields as they are sent: ASCII, folded (RFC 5322 2.2.3), encoded words where needed (RFC 2047). nodemailer leaves
@@ -10,7 +12,7 @@ import type { Recipient } from '../../contract/sending.ts';
  */
 
 const LINE = 76;
-/** Longer words are encoded: with any name before it, a word of this length fits in a line of 998 octets. */
+/** Longer words are encoded: with any name before it, a word of this length, with the blanks behind it, fits in 998 octets. */
 const MAX_WORD = 800;
 const ENCODED_WORD = 52;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: forbidden in headers
@@ -45,6 +47,11 @@ export function encodeValue(value: string): string {
   return needsEncoding(clean) ? encoded(clean) : clean;
 }
 
+/** Encodes the value of Content-Type or Content-Disposition, with parameters beyond ASCII or long ones by RFC 2231. */
+export function encodeParameters(value: string): string {
+  return libmime.buildHeaderValue(readFieldValue(value));
+}
+
 /** Encodes the value of an address header; domains beyond ASCII in punycode. */
 export function encodeAddresses(people: readonly Recipient[]): string {
   return people
@@ -53,8 +60,12 @@ export function encodeAddresses(people: readonly Recipient[]): string {
     .join(', ');
 }
 
-/** An address for headers and SMTP: the domain in punycode, the local part quoted where it must be. */
+/**
+ * An address for headers and SMTP: the domain in punycode, the local part quoted where it must be. One with an angle bracket in
+ * its local part stays as it is: nodemailer would write another address, and refuses this one in SMTP.
+ */
 export function plainAddress(email: string): string {
+  if (/[<>]/.test(email)) return email.replace(CONTROL, ' ');
   const value = MimeNode.encodeHeaderValue('To', [{ address: email, name: '' }]);
   return value.startsWith('<') && value.endsWith('>') ? value.slice(1, -1) : value;
 }
@@ -84,12 +95,14 @@ function needsEncoding(text: string): boolean {
   return /[^\x20-\x7e]/.test(text) || longestWord(text) > MAX_WORD;
 }
 
+/** The length of the longest word, with the blanks behind it but the one at which a line may be folded. */
 function longestWord(text: string): number {
   let longest = 0;
   let start = 0;
   while (start <= text.length) {
     const space = text.indexOf(' ', start);
-    const end = space < 0 ? text.length : space;
+    let end = space < 0 ? text.length : space;
+    while (text[end + 1] === ' ') end += 1;
     longest = Math.max(longest, end - start);
     start = end + 1;
   }

@@ -1,12 +1,12 @@
 import type { Header } from '../../contract/email.ts';
 import type { Recipient, SendAttachment, SendInput } from '../../contract/sending.ts';
-import { readMessageId, readMessageIds } from '../message-ids.ts';
+import { readMessageId, readMessageIds, writableId } from '../message-ids.ts';
 
 /** Sender and recipients for SMTP (RFC 5321 3.3): bare addresses. */
 export interface Envelope {
   from: string;
   to: string[];
-  /** the field of the first address whose local part is not ASCII (RFC 6531): `to.0.email` */
+  /** the field of the first address, also in a header, whose local part is not ASCII (RFC 6531): `to.0.email` */
   needsUtf8?: string;
 }
 
@@ -135,9 +135,9 @@ function threadingOf(reply: RepliedTo | null): Pick<OutgoingMessage, 'inReplyTo'
   return { inReplyTo: parent, references: cappedReferences([...chain, parent]) };
 }
 
-/** A References chain within the limits: of a longer one, the first id and the last ones. */
+/** A References chain that a header can have, within the limits: of a longer one, the first id and the last ones. */
 export function cappedReferences(ids: readonly string[]): string[] {
-  const [first, ...rest] = ids;
+  const [first, ...rest] = ids.filter((id) => writableId(id) !== null);
   if (first === undefined) return [];
   const last: string[] = [];
   let length = first.length;

@@ -1,10 +1,18 @@
 import type { Recipient } from '../../contract/sending.ts';
-import { newMessageId, readMessageId } from '../message-ids.ts';
+import { newMessageId, readMessageId, readMessageIds, writableId } from '../message-ids.ts';
 import { decodeHeaderBytes } from '../read/charsets.ts';
 import { readHeaderLine } from '../read/headers.ts';
 import { envelopeOf } from './compose.ts';
-import { encodeAddresses, encodeValue, hasLongLine, headerLine, parseAddresses, toCrlf } from './encoding.ts';
-import type { Envelope } from './outgoing-message.ts';
+import {
+  encodeAddresses,
+  encodeParameters,
+  encodeValue,
+  hasLongLine,
+  headerLine,
+  parseAddresses,
+  toCrlf,
+} from './encoding.ts';
+import { cappedReferences, type Envelope } from './outgoing-message.ts';
 
 /** A draft, ready to be sent. */
 export interface PreparedDraft {
@@ -19,7 +27,7 @@ export interface PreparedDraft {
   hasLongLine: boolean;
 }
 
-/** A header field: its name and its lines as they are sent, without the last line break. */
+/** A header field: its name and its lines as they are sent, without the last line break: ASCII, except for addresses. */
 interface Field {
   key: string;
   lines: string;
@@ -41,7 +49,7 @@ export function prepareDraft(
   const body = toCrlf(rawBody);
   const kept = all.filter(({ key }) => !isDraftHeader(key) && !isTraceHeader(key) && key !== 'resent-bcc');
   const from = kept.find(({ key, value }) => key === 'from' && parseAddresses(value).length > 0);
-  const ownId = readMessageId(kept.find(({ key }) => key === 'message-id')?.value ?? '');
+  const ownId = writableId(readMessageId(kept.find(({ key }) => key === 'message-id')?.value ?? ''));
   const people = (name: string): Recipient[] =>
     kept.filter(({ key }) => key === name).flatMap(({ value }) => parseAddresses(value));
   const sender = (from && parseAddresses(from.value)[0]) ?? given.from;
@@ -59,7 +67,10 @@ export function prepareDraft(
         body,
       )
     : sentCopy;
-  const envelope = envelopeOf({ from: sender, to: people('to'), cc: people('cc'), bcc: people('bcc') });
+  const envelope = envelopeOf({
+    ...{ from: sender, to: people('to'), cc: people('cc'), bcc: people('bcc') },
+    replyTo: people('reply-to'),
+  });
   return { sentCopy, delivered, envelope, messageId, hasLongLine: hasLongLine(body) };
 }
 
@@ -78,7 +89,7 @@ function replaced(fields: readonly Field[], replacements: readonly Field[]): Fie
 }
 
 function written(fields: readonly Field[], body: Buffer): Buffer {
-  return Buffer.concat([Buffer.from(`${fields.map(({ lines }) => `${lines}\r\n`).join('')}\r\n`, 'latin1'), body]);
+  return Buffer.concat([Buffer.from(`${fields.map(({ lines }) => `${lines}\r\n`).join('')}\r\n`), body]);
 }
 
 function field(name: string, value: string): Field {
@@ -112,8 +123,14 @@ function readField(lines: string[]): Field | null {
   // A header with bytes beyond ASCII or lines beyond the limit cannot be sent.
   const isSendable = value === raw && /^[\t\x20-\x7e]*$/.test(raw) && lines.every((line) => line.length <= MAX_LINE);
   if (isSendable) return { key, lines: lines.join('\r\n'), value };
-  const encoded = ADDRESSES.test(key) ? encodeAddresses(parseAddresses(value)) : encodeValue(value);
+  const encoded = encodedAs(key, value);
   return encoded === '' ? null : { key, lines: headerLine(name, encoded), value };
+}
+
+function encodedAs(key: string, value: string): string {
+  if (ADDRESSES.test(key)) return encodeAddresses(parseAddresses(value));
+  if (/^(in-reply-to|references)$/.test(key)) return cappedReferences(readMessageIds(value)).join(' ');
+  return /^content-(type|disposition)$/.test(key) ? encodeParameters(value) : encodeValue(value);
 }
 
 /** Where the empty line that ends the header begins and ends; both at the end of a message that is all header. */

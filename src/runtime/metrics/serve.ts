@@ -17,21 +17,29 @@ export interface MetricsServerOptions {
   registry: Registry;
   /** host:port of the metrics of Temporal's SDK, which are included */
   sdkAddress?: string;
+  /** the process takes work */
+  isReady(): boolean;
 }
 
 /** Candidate ports: workers of one machine share the setting. */
 const PORTS = 100;
 const SDK_MS = 2_000;
 
-/** Serves `GET /metrics` for Prometheus. Rejects when no port is free. */
-export async function serveMetrics({ host, port, registry, sdkAddress }: MetricsServerOptions): Promise<MetricsServer> {
+/** Serves `GET /metrics` for Prometheus, and `GET /ready`: 200, or 503. Rejects when no port is free. */
+export async function serveMetrics(options: MetricsServerOptions): Promise<MetricsServer> {
+  const { host, port, registry, sdkAddress, isReady } = options;
   const server = createServer((request, response) => {
-    if (request.method !== 'GET' || request.url?.split('?')[0] !== '/metrics') {
+    const path = request.method === 'GET' ? request.url?.split('?')[0] : undefined;
+    if (path !== '/metrics' && path !== '/ready') {
       response.writeHead(404).end();
       return;
     }
     if (isLocal(host) && !isOwnHost(request.headers.host)) {
       response.writeHead(403).end();
+      return;
+    }
+    if (path === '/ready') {
+      response.writeHead(isReady() ? 200 : 503).end();
       return;
     }
     render(registry, sdkAddress).then(

@@ -23,6 +23,7 @@ import { isLongResponse, type Poster, type PostOutcome } from './post.ts';
 import { putBackReplayed } from '../log/replay-state.ts';
 import { nextDelay, parseRetryAfter } from './retry-schedule.ts';
 import { RoundResult } from './round-result.ts';
+import { RoundTargets } from './round-targets.ts';
 import { runAfter } from './run-after.ts';
 
 export interface DeliverDeps {
@@ -80,9 +81,8 @@ export class AttemptRound {
   readonly #input;
   readonly #limits;
   readonly #result: RoundResult;
-  /** endpoints that answered 410 */
-  readonly #disabled = new Set<string>();
-  readonly #opened = new Map<string, OpenTarget | undefined>();
+  readonly #targets: RoundTargets;
+  readonly #opened = new Map<DeliveryTarget, OpenTarget | undefined>();
   /** deliveries that are released at the end */
   readonly #heldBack: string[] = [];
   readonly #replayCalls = createCallSlots(() => REPLAY_CALLS);
@@ -95,6 +95,7 @@ export class AttemptRound {
     this.#run = run;
     this.#input = run.input;
     this.#limits = limits;
+    this.#targets = new RoundTargets(deps.db);
     this.#result = new RoundResult(run.runId, deps.webhook.retryScheduleMs.length);
   }
 
@@ -110,12 +111,14 @@ export class AttemptRound {
     const { deliveries, targets } = await loadDueDeliveries(db, deliveryIds, INLINE_BYTES);
     const due = deliveries.filter((delivery) => {
       const state = this.#dueState(delivery);
-      if (state === 'attempted') this.#result.attemptedEarlier(delivery);
+      if (state === 'attempted')
+        this.#result.attemptedEarlier({ ...delivery, workflowId: this.#retryingRun(delivery) });
       return state === 'due';
     });
     const wanted = await this.#wanted(due, targets);
+    this.#targets.begin(targets);
     await attemptInOrder(wanted.values(), {
-      attempt: (delivery) => this.#attemptOf(delivery, targets.get(delivery.endpointId)),
+      attempt: (delivery) => this.#attemptOf(delivery),
       holdBack: (delivery) => this.#holdBack(delivery, 'an earlier event of the same object'),
     });
     if (this.#heldBack.length > 0) await releaseDeliveries(db, this.#heldBack, this.#run.workflowId);
@@ -159,6 +162,13 @@ export class AttemptRound {
     if (ids.length > 0) await reopenDeliveries(this.#deps.db, ids, this.#run.workflowId);
   }
 
+  /** The run of this one that waits for the next attempt, see `#runAfter`; null: none does, or a claim gave the delivery to another. */
+  #retryingRun({ id, workflowId, runs }: DueDelivery): string | null {
+    const isSame = workflowId === this.#run.workflowId;
+    const isOwn = this.#input.deliveryIds.length > 1 && workflowId === deliveryWorkflowId(id, runs - 1);
+    return isSame || isOwn ? workflowId : null;
+  }
+
   /** Whether the attempt is due, was made by an earlier execution of the activity, or belongs to another run. */
   #dueState(delivery: DueDelivery): 'due' | 'attempted' | 'other run' {
     const { status, attemptsCount, workflowId, runId } = delivery;
@@ -187,20 +197,21 @@ export class AttemptRound {
   }
 
   /** Attempts one delivery once its endpoint has a slot. Resolves with whether the next delivery of its object may follow. */
-  async #attemptOf(delivery: DueDelivery, target: DeliveryTarget | undefined): Promise<boolean> {
-    if (!target || !this.#limits.mayBegin()) {
-      this.#result.notAttempted(delivery.id);
+  async #attemptOf(delivery: DueDelivery): Promise<boolean> {
+    const { id, endpointId } = delivery;
+    if (!this.#limits.mayBegin()) {
+      this.#result.notAttempted(id);
       return true;
     }
-    const giveBack = await this.#acquireCall(delivery, target);
+    const giveBack = await this.#acquireCall(delivery);
     try {
-      if (this.#disabled.has(target.id))
-        await this.#skip(delivery.endpointId, [delivery.id], 'the endpoint is disabled');
+      const target = await this.#targets.get(endpointId);
+      if (!target?.enabled) await this.#skip(endpointId, [id], `the endpoint is ${target ? 'disabled' : 'deleted'}`);
       else if (this.#isAway(delivery, target)) {
         this.#holdBack(delivery, 'the endpoint, which does not respond');
         return false;
-      } else if (!this.#limits.mayBegin()) this.#result.notAttempted(delivery.id);
-      else if (delivery.isReplay && (await isWithdrawn(this.#deps.db, delivery.id))) await this.#putBack([delivery.id]);
+      } else if (!this.#limits.mayBegin()) this.#result.notAttempted(id);
+      else if (delivery.isReplay && (await isWithdrawn(this.#deps.db, id))) await this.#putBack([id]);
       else return await this.#attempt(delivery, target, giveBack);
       return true;
     } finally {
@@ -209,7 +220,7 @@ export class AttemptRound {
   }
 
   /** Waits for the slots of a call; resolves with the function that gives them back once. */
-  async #acquireCall({ isReplay }: DueDelivery, { id }: DeliveryTarget): Promise<() => void> {
+  async #acquireCall({ isReplay, endpointId: id }: DueDelivery): Promise<() => void> {
     const held = [...(isReplay ? [await this.#replayCalls.acquire(id)] : []), await this.#deps.slots.acquire(id)];
     return () => {
       for (const giveBack of held.splice(0)) giveBack();
@@ -239,7 +250,7 @@ export class AttemptRound {
       signal: this.#limits.cancelCalls,
     });
     if (isLongResponse(outcome)) this.#noteLongResponse(target.id);
-    if (outcome.httpStatus === 410) await this.#disable(target.id);
+    if (outcome.httpStatus === 410) await this.#disable(target);
     const result = this.#resultOf({ delivery, target, at, outcome });
     if (result.status === 'delivered') endCall();
     await this.#record(result, delivery, target);
@@ -252,14 +263,15 @@ export class AttemptRound {
   }
 
   #open(target: DeliveryTarget): OpenTarget | undefined {
-    if (!this.#opened.has(target.id)) this.#opened.set(target.id, openTarget(this.#deps, target));
-    return this.#opened.get(target.id);
+    if (!this.#opened.has(target)) this.#opened.set(target, openTarget(this.#deps, target));
+    return this.#opened.get(target);
   }
 
-  async #disable(endpointId: string): Promise<void> {
-    if (this.#disabled.has(endpointId)) return;
-    this.#disabled.add(endpointId);
-    const changed = await disableGoneEndpoint(this.#deps.db, endpointId);
+  /** Disables the endpoint that answered 410, unless it has got another URL since. */
+  async #disable(target: DeliveryTarget): Promise<void> {
+    const { id: endpointId } = target;
+    const changed = await disableGoneEndpoint(this.#deps.db, target);
+    this.#targets.expire();
     if (changed) this.#deps.logger.warn({ endpointId }, 'disabled webhook endpoint: it answered 410');
   }
 

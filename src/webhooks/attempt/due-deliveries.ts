@@ -86,14 +86,15 @@ export async function loadDueDeliveries(
   deliveryIds: string[],
   inlineBytes: number,
 ): Promise<{ deliveries: DueDelivery[]; targets: Map<string, DeliveryTarget> }> {
-  const loadedAt = new Date();
   const { rows } = await db.execute<DueRow>(
     statement(
       'load_due_deliveries',
       () => sql`
     select d.id, d.endpoint_id, d.account_id, d.event_type, d.attempts_count, d.event_id, d.object_id, d.status,
-      case when p.waits_for = 'retry' then ${MS_UNTIL(sql`p.due_at`)} end as due_in_ms, coalesce(p.workflow_id, d.workflow_id)
-        as workflow_id, d.run_id, greatest(p.runs, d.runs) as runs, d.schedule_from,
+      case when p.waits_for = 'retry' then ${MS_UNTIL(sql`p.due_at`)} end as due_in_ms,
+      -- in the queue, the last run that attempted it no longer has it
+      case when p.delivery_id is null then d.workflow_id else p.workflow_id end as workflow_id,
+      d.run_id, greatest(p.runs, d.runs) as runs, d.schedule_from,
       coalesce(p.line = ${LINES.manual}, false) as forced, p.replay_id is not null as is_replay, d.test, d.sequence,
       e.created_at as event_created_at, e.epoch,
       exists (
@@ -108,8 +109,14 @@ export async function loadDueDeliveries(
     where d.id = any(${sql.param(deliveryIds)}::text[]) order by d.account_id, d.sequence, d.id`,
     )(),
   );
-  const endpointIds = [...new Set(rows.map((row) => row.endpoint_id))];
-  const { rows: targets } = await db.execute<TargetRow>(
+  const targets = await loadTargets(db, [...new Set(rows.map((row) => row.endpoint_id))]);
+  return { deliveries: rows.map(toDue), targets };
+}
+
+/** The endpoints of these ids that still exist. */
+export async function loadTargets(db: Db, ids: string[]): Promise<Map<string, DeliveryTarget>> {
+  const loadedAt = new Date();
+  const { rows } = await db.execute<TargetRow>(
     statement(
       'load_delivery_targets',
       () => sql`
@@ -119,13 +126,10 @@ export async function loadDueDeliveries(
         select count(*)::int from pending_deliveries p
         where p.endpoint_id = w.id and p.workflow_id is not null and p.waits_for = 'retry'
       ) as retrying_runs
-    from webhook_endpoints w where id = any(${sql.param(endpointIds)}::text[])`,
+    from webhook_endpoints w where id = any(${sql.param(ids)}::text[])`,
     )(),
   );
-  return {
-    deliveries: rows.map(toDue),
-    targets: new Map(targets.map((row) => [row.id, { ...toTarget(row), loadedAt }])),
-  };
+  return new Map(rows.map((row) => [row.id, { ...toTarget(row), loadedAt }]));
 }
 
 interface TargetRow extends Record<string, unknown> {

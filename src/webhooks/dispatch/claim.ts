@@ -154,6 +154,10 @@ async function takeDue(tx: Tx, turns: readonly Turn[]): Promise<Row[]> {
       join pending_deliveries p on p.delivery_id = chosen.delivery_id
       where chosen.place <= line.most and p.workflow_id is null
       for update of p skip locked
+    ), without_delivery as (
+      -- never made, and others of its object would wait behind it
+      delete from pending_deliveries p using taken
+      where p.delivery_id = taken.delivery_id and not exists (select from deliveries d where d.id = p.delivery_id)
     )
     select line.endpoint_id as seen_endpoint, line.line as seen_line, d.*,
       (select count(*)::int from seen where seen.endpoint_id = line.endpoint_id and seen.line = line.line) as seen,

@@ -84,23 +84,11 @@ export async function markStarted(db: Db, runs: readonly { workflowId: string; d
  * the delivery was given to another run counts only when it was delivered.
  */
 export async function recordAttemptResults(db: Db, results: readonly AttemptResult[]): Promise<void> {
-  const column = <T>(pick: (result: AttemptResult) => T) => sql.param(results.map(pick));
   await db.execute(
     statement(
       'record_attempt_results',
       () => sql`
-    with result as (
-      select * from unnest(
-        ${column((r) => r.deliveryId)}::text[], ${column((r) => r.number)}::int[],
-        ${column((r) => r.at.toISOString())}::timestamptz[], ${column((r) => r.url)}::text[],
-        ${column((r) => r.httpStatus)}::int[], ${column((r) => r.responseBody)}::text[],
-        ${column((r) => r.error)}::text[], ${column((r) => r.errorKind)}::text[], ${column((r) => r.durationMs)}::int[],
-        ${column((r) => r.status)}::text[], ${column((r) => r.nextAttemptInMs)}::float8[],
-        ${column((r) => r.workflowId)}::text[], ${column((r) => r.runs)}::int[], ${column((r) => r.runId)}::text[],
-        ${column((r) => r.attemptedBy)}::text[], ${column((r) => r.endpointId)}::text[]
-      ) as t (delivery_id, number, at, url, http_status, response_body, error, error_kind, duration_ms, status,
-        next_attempt_ms, workflow_id, runs, run_id, attempted_by, endpoint_id)
-    ), attempt as (
+    with result as (${resultRows(results)}), attempt as (
       insert into delivery_attempts (delivery_id, number, at, http_status, response_body, error, error_kind, duration_ms)
       select delivery_id, number, at, http_status, response_body, error, error_kind, duration_ms from result
       on conflict do nothing
@@ -113,10 +101,14 @@ export async function recordAttemptResults(db: Db, results: readonly AttemptResu
       group by minute, endpoint_id order by minute, endpoint_id
       on conflict (minute, endpoint_id) do update
         set succeeded = attempt_counts.succeeded + excluded.succeeded, failed = attempt_counts.failed + excluded.failed
+    ), success as (
+      -- one that is stored already may have been queued again since, by hand
+      select delivery_id from result r where r.status = 'delivered' and not exists (
+        select from delivery_attempts a where a.delivery_id = r.delivery_id and a.number = r.number and a.error_kind is null)
     ), own as materialized (
       select p.delivery_id from result r
       join pending_deliveries p on p.delivery_id = r.delivery_id join deliveries d on d.id = r.delivery_id
-      where r.status = 'delivered' or (p.workflow_id = r.attempted_by and d.attempts_count < r.number)
+      where r.delivery_id in (select delivery_id from success) or (p.workflow_id = r.attempted_by and d.attempts_count < r.number)
       for update of p
     ), gone as (
       delete from pending_deliveries p using own, result r
@@ -135,10 +127,26 @@ export async function recordAttemptResults(db: Db, results: readonly AttemptResu
       last_attempt_at = r.at, workflow_id = coalesce(r.workflow_id, r.attempted_by), runs = greatest(d.runs, r.runs),
       run_id = r.run_id
     from result r where d.id = r.delivery_id and (
-      d.id in (select delivery_id from own) or (r.status = 'delivered' and d.status <> 'delivered')
+      d.id in (select delivery_id from own) or (d.id in (select delivery_id from success) and d.status <> 'delivered')
     )`,
     )(),
   );
+}
+
+/** The results, one row each. */
+function resultRows(results: readonly AttemptResult[]) {
+  const column = <T>(pick: (result: AttemptResult) => T) => sql.param(results.map(pick));
+  return sql`
+    select * from unnest(
+      ${column((r) => r.deliveryId)}::text[], ${column((r) => r.number)}::int[],
+      ${column((r) => r.at.toISOString())}::timestamptz[], ${column((r) => r.url)}::text[],
+      ${column((r) => r.httpStatus)}::int[], ${column((r) => r.responseBody)}::text[],
+      ${column((r) => r.error)}::text[], ${column((r) => r.errorKind)}::text[], ${column((r) => r.durationMs)}::int[],
+      ${column((r) => r.status)}::text[], ${column((r) => r.nextAttemptInMs)}::float8[],
+      ${column((r) => r.workflowId)}::text[], ${column((r) => r.runs)}::int[], ${column((r) => r.runId)}::text[],
+      ${column((r) => r.attemptedBy)}::text[], ${column((r) => r.endpointId)}::text[]
+    ) as t (delivery_id, number, at, url, http_status, response_body, error, error_kind, duration_ms, status,
+      next_attempt_ms, workflow_id, runs, run_id, attempted_by, endpoint_id)`;
 }
 
 /** claimed or started → skipped: the endpoint wants no calls; `error` says why. */
@@ -252,12 +260,16 @@ export async function failDeliveries(
   await db.execute(endPending(own, sql`status = 'failed', error = ${error}`));
 }
 
-/** any pending → skipped: the content of a removed account is not kept for an endpoint that is away. Its last event is excepted. */
+/**
+ * any pending → skipped: the content of a removed account is not kept for an endpoint that is away. Excepted are its last event, and
+ * those of an OAuth app, which are in its sequence only.
+ */
 export async function skipOfRemoved(db: Db, accountId: string): Promise<void> {
   await alongLog(db, accountId, async (ids) => {
     const own = sql`
       select p.* from pending_deliveries p join deliveries d on d.id = p.delivery_id
-      where p.delivery_id = any(${ids}::text[]) and d.event_type <> 'account.remove' for update of p`;
+      where p.delivery_id = any(${ids}::text[]) and d.event_type <> 'account.remove' and d.event_type not like 'oauth_app.%'
+      for update of p`;
     await db.execute(endPending(own, sql`status = 'skipped', error = 'the account was removed'`));
   });
 }

@@ -59,7 +59,7 @@ beforeAll(async () => {
 afterAll(() => api.close());
 
 const ENDPOINT = {
-  url: 'https://93.184.215.14/hook',
+  url: 'https://hooks:canary@93.184.215.14/hook',
   trigger_events: EVENT_TYPES,
   headers: [{ name: 'Authorization', value: 'canary' }],
 };
@@ -328,10 +328,11 @@ describe('a key that may only read', () => {
   it('sees no usable secret', async () => {
     const headers = { 'x-api-key': readKey };
     const { endpoint } = await administration();
-    for (const path of ['/webhooks/endpoints', `/webhooks/endpoints/${endpoint}`]) {
+    for (const path of ['/webhooks/endpoints', `/webhooks/endpoints/${endpoint}`, '/webhooks/conversations']) {
       const answer = await api.call('GET', path, { headers });
       expect(answer.statusCode).toBe(200);
-      expect(answer.body).toContain('Authorization');
+      expect(answer.body).toContain('"https://93.184.215.14/hook"');
+      if (path.includes('endpoints')) expect(answer.body).toContain('Authorization');
       expect(answer.body).not.toMatch(/whsec_|canary/);
     }
   });

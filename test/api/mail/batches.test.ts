@@ -92,6 +92,33 @@ it('is refused when its filter has an unknown condition, which would otherwise c
   ]);
 });
 
+it.each([
+  ['q', { q: ' \u200b' }],
+  ['subject', { subject: '' }],
+  ['keyword', { keyword: ' , ' }],
+  ['exclude_folder', { exclude_folder: ',' }],
+  ['from', { from: ' ' }],
+  ['any_email', { any_email: '' }],
+])(
+  'is refused when %s is empty beside another condition, which would choose what it was to exclude',
+  async (name, empty) => {
+    const answer = await post({ filter: { is_unread: true, ...empty }, change: { trash: true } });
+    expect([answer.statusCode, answer.json()]).toEqual([
+      400,
+      expect.objectContaining({
+        detail: `filter.${name} is empty`,
+        errors: [{ path: `filter.${name}`, message: 'is empty' }],
+      }),
+    ]);
+  },
+);
+
+it('is refused when its filter excludes an unknown folder', async () => {
+  const filter = (ids: string[]) => ({ is_unread: true, exclude_folder: ids.join(',') });
+  expect((await post({ filter: filter([inbox, newId('folder')]), change: STAR })).statusCode).toBe(404);
+  expect((await post({ filter: filter([inbox]), change: STAR })).json()).toMatchObject({ total: 0 });
+});
+
 it('is refused with an unknown folder, and not found by other accounts', async () => {
   expect((await post({ ids: emails, change: { folders_ids: [newId('folder')] } })).statusCode).toBe(404);
   const other = await storeAccount(api.database);
@@ -99,4 +126,15 @@ it('is refused with an unknown folder, and not found by other accounts', async (
   for (const path of [`/${other}/batches/${id}`, `/${other}/batches/${id}/results`]) {
     expect((await api.call('GET', path)).statusCode).toBe(404);
   }
+});
+
+it('a folder of another account is not found, and none of its emails are listed', async () => {
+  const other = await storeAccount(api.database);
+  const answer = await api.call('POST', `/${other}/emails/batch`, {
+    body: { filter: { folder_id: inbox }, change: STAR },
+  });
+  expect([answer.statusCode, answer.json().type]).toEqual([404, 'errors/not_found']);
+  const listed = async (path: string) => (await api.get<{ data: object[] }>(path)).data.length;
+  expect(await listed(`/emails?account_ids=${account}&folder_id=${inbox}`)).toBeGreaterThan(0);
+  expect(await listed(`/emails?account_ids=${other}&folder_id=${inbox}`)).toBe(0);
 });

@@ -166,6 +166,20 @@ describe('a change of flags', () => {
     }
     expect(made).toEqual([]);
   });
+
+  it.each(['NIL', 'nil', 'BODY[', 'Body.Peek[1', 'BINARY[x', 'a,b'])(
+    'sets no keyword %j, which could not be read back or filtered by, and removes it',
+    async (keyword) => {
+      const answer = await call('PATCH', `/emails/${email}`, { keywords: { add: ['fine', keyword] } });
+      expect([answer.statusCode, answer.json()]).toMatchObject([400, { errors: [{ path: 'keywords.add.1' }] }]);
+      expect((await call('PATCH', `/emails/${email}`, { keywords: { remove: [keyword] } })).statusCode).toBe(200);
+      expect(made).toEqual([['updateEmail', account, email, { flags: { add: [], remove: [keyword] } }]]);
+    },
+  );
+
+  it.each(['NILS', 'BODY', 'BODYX[', 'x.body[', '+-.'])('sets the keyword %j', async (keyword) => {
+    expect((await call('PATCH', `/emails/${email}`, { keywords: { add: [keyword] } })).statusCode).toBe(200);
+  });
 });
 
 describe('bad input', () => {

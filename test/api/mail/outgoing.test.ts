@@ -4,16 +4,18 @@ import { basename, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { type Client, WorkflowFailedError } from '@temporalio/client';
-import { eq } from 'drizzle-orm';
+import { eq, inArray } from 'drizzle-orm';
 import type { ApiError } from '../../../src/contract/errors.ts';
 import { createDraftCommands } from '../../../src/api/commands/drafts.ts';
 import { createSendCommands } from '../../../src/api/commands/sends.ts';
 import type { Db } from '../../../src/db/driver/client.ts';
 import { drafts, sends } from '../../../src/db/schema/index.ts';
 import { newId } from '../../../src/new-id.ts';
+import { giveUp } from '../../../src/outgoing/send-state.ts';
 import { openStorage, type Storage } from '../../../src/storage/storage.ts';
 import { testDatabase, type TestDatabase } from '../../helpers/servers/postgres.ts';
 import { storeAccount } from '../../helpers/product/stored-account.ts';
+import { waitFor } from '../../helpers/assert/wait.ts';
 
 /** Input of sends and drafts, stored before a worker composes them. */
 
@@ -121,4 +123,48 @@ it('a send whose turn does not come is refused without blaming its provider, and
     .from(sends)
     .where(eq(sends.id, ids[refused] ?? ''));
   expect(row?.state).toBe('failed');
+});
+
+it('a send to many recipients has more time, as the SMTP server may answer for one after the other', async () => {
+  const { sendEmail } = createSendCommands({ ...runs, client: silent, db: test.database.db, storage, leaveMs: 200 });
+  const to = Array.from({ length: 20 }, (_, n) => ({ email: `bob${n}@example.test` }));
+  const began = performance.now();
+  await expect(sendEmail(accountId, caller, newId('email'), { ...MAIL, to })).rejects.toMatchObject({
+    code: 'service_unavailable',
+  });
+  expect(performance.now() - began).toBeGreaterThan(2_000);
+});
+
+it('a draft is renewed while it waits for its turn, and so not given up', async () => {
+  const { db } = test.database;
+  const { createDraft } = createDraftCommands({ ...runs, client: silent, db, storage, renewMs: 20 });
+  const ids = Array.from({ length: 7 }, () => newId('draft'));
+  const answers = Promise.allSettled(ids.map((id) => createDraft(accountId, { caller, id }, MAIL)));
+  const times = async () => (await db.select().from(drafts).where(inArray(drafts.id, ids))).map((row) => row.updatedAt);
+  await waitFor(async () => (await times()).length === ids.length);
+  // as if they had been recorded so long ago
+  const long = new Date(Date.now() - 60_000);
+  await db.update(drafts).set({ updatedAt: long }).where(inArray(drafts.id, ids));
+  await waitFor(async () => (await times()).every((at) => at > long));
+  await answers;
+});
+
+it('a send that its run has given up was not sent, and its caller does not wait for the run to end', async () => {
+  const { db } = test.database;
+  const id = newId('email');
+  const running = {
+    result: () => new Promise<never>(() => {}),
+    describe: async () => ({ status: { name: 'RUNNING' }, historyLength: 9 }),
+  };
+  const workflow = { start: async () => ({ firstExecutionRunId: 'run' }), getHandle: () => running };
+  const call = <T>(_: unknown, work: () => T) => work();
+  const beginning = { workflow, withDeadline: call, withAbortSignal: call } as unknown as Client;
+  const { sendEmail } = createSendCommands({ ...runs, client: beginning, db, storage, leaveMs: 500 });
+  const answer = sendEmail(accountId, caller, id, MAIL);
+  answer.catch(() => {});
+  await waitFor(() => giveUp(db, id));
+  await expect(answer).rejects.toMatchObject({
+    code: 'provider_error',
+    detail: expect.stringMatching(/^the email was not sent/),
+  });
 });

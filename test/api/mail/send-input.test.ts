@@ -57,6 +57,14 @@ describe('CR, LF and NUL are refused wherever a header is made of it', () => {
   });
 });
 
+test.each<[string, SendInput]>([
+  ['from.email', { from: { email: '"a<b"@x.test' } }],
+  ['to.0.email', { to: [{ email: '"a>b"@x.test' }] }],
+  ['reply_to.0.email', { reply_to: [{ email: '"<>"@x.test' }] }],
+])('%s with an angle bracket, which would be another address, is refused', (field, input) => {
+  expect(refusal(input)).toBe(`${field} contains < or >`);
+});
+
 test.each(['', ' ', '<>'])('a reply to %j is refused', (reference) => {
   expect(refusal({ reply_to_message_id: reference })).toBe('reply_to_message_id is empty');
 });

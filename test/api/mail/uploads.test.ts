@@ -64,6 +64,25 @@ describe('a file in one call', () => {
     expect([json.size, json.content_type]).toEqual([14, 'application/json']);
   });
 
+  it('is stored once for one Idempotency-Key, which no other file or name gets', async () => {
+    const { body, ...named } = { body: Buffer.from('once'), headers: { 'idempotency-key': 'once' } };
+    const post = (query: string, file = body) => calls.call('POST', `/uploads?${query}`, { ...named, body: file });
+    const [one, two] = await Promise.all([post('filename=a.txt'), post('filename=a.txt')]);
+    const again = await post('filename=a.txt');
+    expect([one.status, two.status, again.status]).toEqual([201, 201, 201]);
+    expect([two.json, again.json]).toEqual([one.json, one.json]);
+    expect(again.headers.get('idempotency-replayed')).toBe('true');
+    for (const other of [await post('filename=a.txt', Buffer.from('ONCE')), await post('filename=b.txt')])
+      expect([other.status, other.json.type]).toEqual([409, 'errors/already_exists']);
+    const { rows } = await api.database.pool.query('select id from uploads where received = 4');
+    expect(rows).toEqual([{ id: one.json.id }]);
+    await calls.call('DELETE', `/uploads/${one.json.id}`);
+    const gone = await post('filename=a.txt');
+    expect([gone.status, gone.json.detail]).toEqual([409, expect.stringContaining('use another key')]);
+    const tooLong = await calls.call('POST', '/uploads', { body, headers: { 'idempotency-key': 'k'.repeat(256) } });
+    expect(tooLong.status).toBe(400);
+  });
+
   it('may come without its length', async () => {
     const answer = await fetch(`${calls.url}/api/v1/uploads`, {
       method: 'POST',

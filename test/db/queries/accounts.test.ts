@@ -71,6 +71,26 @@ it('replaces the entire metadata of an existing account', async () => {
   expect(await changeAccount(db, newId('account'), {})).toBeUndefined();
 });
 
+it('applies a choice of folders anew only where it differs', async () => {
+  const { db } = test.database;
+  const [id = ''] = ids;
+  const isApplied = async (exclude: string[] | null) => {
+    await changeAccount(db, id, { folderChoice: exclude && { exclude } });
+    const [row] = await db.select({ applied: accounts.choiceApplied }).from(accounts).where(eq(accounts.id, id));
+    return row?.applied;
+  };
+  const apply = () => db.update(accounts).set({ choiceApplied: true }).where(eq(accounts.id, id));
+  expect(await isApplied(null)).toBe(true);
+  expect(await isApplied(['SPAM'])).toBe(false);
+  // not applied yet
+  expect(await isApplied(['SPAM'])).toBe(false);
+  await apply();
+  expect(await isApplied(['SPAM'])).toBe(true);
+  expect(await isApplied(['TRASH'])).toBe(false);
+  await apply();
+  expect(await isApplied(null)).toBe(false);
+});
+
 it('finds a mailbox by host and user in any case, unless it is being removed', async () => {
   const { db } = test.database;
   const mailboxKey = mailboxKeyOf({ host: 'MAIL.example.test', user: (ids[0] ?? '').toUpperCase() });

@@ -12,7 +12,7 @@ export interface TcpProxy {
   freeze(): void;
   /** Freezes open connections, and accepts new ones without a word. */
   silence(): void;
-  /** Ends a cut. */
+  /** Ends a cut or a silence: new connections are forwarded. */
   restore(): void;
   close(): Promise<void>;
 }
@@ -60,7 +60,7 @@ export async function startTcpProxy(target: number, host = '127.0.0.1'): Promise
       freeze();
     },
     restore: () => {
-      refusing = false;
+      [refusing, silent] = [false, false];
     },
     close: () => {
       cut();

@@ -1,4 +1,4 @@
-import { execFile, spawn, type ChildProcess, type SpawnOptions } from 'node:child_process';
+import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createConnection } from 'node:net';
 import { promisify } from 'node:util';
@@ -21,12 +21,11 @@ while kill -0 $server 2>/dev/null; do wait $server; done
 kill $watcher 2>/dev/null
 `;
 
-/** Starts a server that exits with this process, even if that is killed. */
-export function spawnServer(command: string, args: string[], options: SpawnOptions = {}): ChildProcess {
+/** Starts a server that exits with this process, even if that is killed. `log`: the descriptor of a file for what it prints. */
+export function spawnServer(command: string, args: string[], log?: number): ChildProcess {
   // A separate session: Ctrl-C reaches only the tests, which then stop their servers.
   return spawn('sh', ['-c', WATCHED, 'sh', command, ...args], {
-    ...options,
-    stdio: ['pipe', 'ignore', 'ignore'],
+    stdio: ['pipe', log ?? 'ignore', log ?? 'ignore'],
     detached: true,
   });
 }

@@ -23,7 +23,7 @@ export async function james(): Promise<(() => Promise<OtherServer>) | undefined>
   const libraries = await readFile(classPath, 'utf8');
   return () =>
     startOther('Apache James', async ({ user, password, imapPort }, dir) => {
-      await mkdir(join(dir, 'conf'));
+      await mkdir(join(dir, 'conf'), { recursive: true });
       for (const [name, text] of Object.entries(configOf(imapPort))) await writeFile(join(dir, 'conf', name), text);
       const logging = `-Dlogback.configurationFile=${join(dir, 'conf/logback.xml')}`;
       return ['java', '-Xmx256m', logging, '-cp', libraries, join(FILES, 'James.java'), dir, user, password];

@@ -1,6 +1,5 @@
-import type { ChildProcess } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, open, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { projectRoot } from '../../../src/runtime/project-root.ts';
@@ -78,25 +77,32 @@ export async function startOther(
   name: string,
   prepare: (login: MailLogin, dir: string) => Promise<string[]>,
 ): Promise<OtherServer> {
-  const imapPort = await freePort();
   const { user, password, submissionPort } = await addUser();
-  const login: MailLogin = { user, password, submissionPort, imapPort };
   const dir = await mkdtemp(join(tmpdir(), 'other-server-'));
-  let child: ChildProcess | undefined;
-  const stop = async () => {
-    if (child) await stopChild(child);
-    await rm(dir, { recursive: true, force: true });
-  };
-  try {
+  const remove = () => rm(dir, { recursive: true, force: true });
+  const logFile = join(dir, 'printed');
+  for (let attempts = 1; ; attempts += 1) {
+    const imapPort = await freePort();
+    const login: MailLogin = { user, password, submissionPort, imapPort };
     const [command = '', ...args] = await prepare(login, dir);
-    child = spawnServer(command, args);
-    await waitForPort(imapPort, child, name, START_MS);
-    await waitFor(() => canLogIn(login), { timeoutMs: START_MS, what: `a login to ${name}` });
-  } catch (error) {
-    await stop();
-    throw error;
+    const log = await open(logFile, 'w');
+    const child = spawnServer(command, args, log.fd);
+    await log.close();
+    const stop = () => stopChild(child);
+    try {
+      await waitForPort(imapPort, child, name, START_MS);
+      await waitFor(() => canLogIn(login), { timeoutMs: START_MS, what: `a login to ${name}` });
+      return { login, stop: () => stop().then(remove) };
+    } catch (error) {
+      const hasEnded = child.exitCode !== null;
+      const printed = await readFile(logFile, 'utf8');
+      await stop();
+      // another process may have taken one of its ports
+      if (hasEnded && attempts < 3) continue;
+      await remove();
+      throw new Error(`${String(error)}\n${printed.slice(-4000)}`, { cause: error });
+    }
   }
-  return { login, stop };
 }
 
 async function canLogIn(login: MailLogin): Promise<boolean> {

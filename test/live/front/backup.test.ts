@@ -3,6 +3,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { projectRoot } from '../../../src/runtime/project-root.ts';
@@ -34,7 +35,12 @@ beforeAll(async () => {
   // as root, Postgres runs as a user that must be able to enter
   await chmod(dir, 0o711);
   dataDir = join(dir, 'data');
-  settings = { PORT: String(await freePort()), TEMPORAL_UI_PORT: String(await freePort()) };
+  settings = {
+    PORT: String(await freePort()),
+    TEMPORAL_UI_PORT: String(await freePort()),
+    // the shells of the lines do not set it
+    STORAGE_URL: pathToFileURL(join(dir, 'mail')).href,
+  };
   receiver = await startReceiver();
 });
 
@@ -98,6 +104,9 @@ it('a backup is made while it runs; restored three times, nothing is lost to a r
   expect(old.event).not.toHaveProperty('epoch');
   await send(api, 'Order 0');
   expect(await run(BACK_UP)).toMatch(/backup\.tar\.gz is complete\. .* encryption key \w+ \(.*encryption-key\)/);
+
+  const { stdout } = await promisify(execFile)('tar', ['-tzf', join(dir, 'backup.tar.gz')]);
+  expect(stdout).toContain(`storage/${account.id}/`);
 
   const lost: string[] = [];
   const orders: string[] = ['Order 0'];
@@ -166,5 +175,5 @@ it('a backup that cannot be used leaves everything as it was, and one line says 
   await writeFile(join(dir, 'backup.tar.gz'), whole.subarray(0, whole.length / 2));
   expect(await failure(RESTORE)).toMatch(/is damaged or not a backup/);
   expect(files()).toEqual(before);
-  expect(existsSync(join(dataDir, 'storage.unpacked'))).toBe(false);
+  expect(existsSync(join(dir, 'mail.unpacked'))).toBe(false);
 }, 120_000);

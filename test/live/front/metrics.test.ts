@@ -51,6 +51,10 @@ const queries: [string, string][] = [
   ...board.panels.flatMap(({ title, targets }) => targets.map(({ expr }): [string, string] => [title, expr])),
 ];
 
+it('are served with whether the worker takes work', async () => {
+  expect((await fetch(new URL('/ready', workerMetrics))).status).toBe(200);
+});
+
 describe('the metrics', () => {
   let served: Set<string>;
   beforeAll(async () => {

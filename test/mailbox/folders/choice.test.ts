@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import type { FolderChoice } from '../../../src/contract/mailbox-config.ts';
-import { chosenOf } from '../../../src/mailbox/folders/choice.ts';
+import { chosenOf, surelyExcluded } from '../../../src/mailbox/folders/choice.ts';
 
 const folder = (path: string, role = 'UNKNOWN', delimiter: string | null = '/') => ({ path, role, delimiter });
 
@@ -40,6 +40,20 @@ test.each<[string, FolderChoice | null, string[]]>([
   ['an entry that names nothing', { exclude: ['List', 'ust', 'ARCHIVE'] }, ALL],
 ])('%s', (_what, choice, expected) => {
   expect(chosenOf(choice, MAILBOX).map(({ path }) => path)).toEqual(expected);
+});
+
+test.each<[string, FolderChoice | null, string[]]>([
+  ['nothing is chosen', null, []],
+  ['what an entry names', { exclude: ['Lists'] }, ['Lists', 'Lists/rust', 'Lists/rust/2024']],
+  ['all but INBOX', { include: ['inbox'] }, without('INBOX')],
+  [
+    'a path may name a folder that was renamed',
+    { include: ['INBOX', 'Work'], exclude: ['TRASH'] },
+    ['Trash', 'Trash/Old'],
+  ],
+  ['a role may be that of a folder above, which is not stored', { include: ['ARCHIVE'] }, []],
+])('surely excluded without the list of the server: %s', (_what, choice, expected) => {
+  expect(surelyExcluded(choice, MAILBOX).map(({ path }) => path)).toEqual(expected);
 });
 
 test('another separator, and a namespace within INBOX', () => {

@@ -1,8 +1,16 @@
 import { expect, it } from '@jest/globals';
 import { eq } from 'drizzle-orm';
+import { beginImport, createImport } from '../../../src/db/coordination/import-state.ts';
+import { changeAccount } from '../../../src/db/queries/accounts.ts';
 import { emails, locations } from '../../../src/db/schema/index.ts';
+import { DAY } from '../../../src/duration.ts';
+import { scanBaseline } from '../../../src/mailbox/baseline.ts';
+import { importHistory } from '../../../src/mailbox/import-history.ts';
 import { importMail } from '../../../src/mailbox/import.ts';
+import { type ImportRun, loadImportRun } from '../../../src/mailbox/store/import-folders.ts';
 import { syncOnce } from '../../../src/mailbox/sync-pass.ts';
+import { deleteOldMail } from '../../../src/maintenance/mail-retention.ts';
+import { newId } from '../../../src/new-id.ts';
 import { type FakeImap, PLAIN } from '../../helpers/fakes/fake-imap.ts';
 import type { FakeSession } from '../../helpers/fakes/fake-imap-session.ts';
 import type { Command } from '../../helpers/fakes/fake-imap-wire.ts';
@@ -108,4 +116,47 @@ it('a message that is read by the watch before it is imported is read', async ()
   const [email, ...others] = (await emailsOf(engine)).filter(({ subject }) => subject === `INBOX ${MESSAGES - 1}`);
   expect(others).toEqual([]);
   expect(email?.isUnread).toBe(false);
+});
+
+it('mail that `retention_days` has deleted is not imported again, until it is raised', async () => {
+  const date = new Date(Date.now() - 40 * DAY);
+  const engine = await start({}, (server) => {
+    for (let n = 0; n < 3; n++) server.append('INBOX', mailText({ subject: `${n}`, date }), { date });
+  });
+  const { db, storage, account } = engine.ctx;
+  await importAll(engine);
+  await db
+    .update(emails)
+    .set({ createdAt: new Date(Date.now() - 2 * DAY) })
+    .where(eq(emails.accountId, account.id));
+  await changeAccount(db, account.id, { retentionDays: 30 });
+  await deleteOldMail({ db, storage }, () => false);
+  expect(await emailsOf(engine)).toEqual([]);
+  await importAll(engine);
+  expect(await emailsOf(engine)).toEqual([]);
+  await changeAccount(db, account.id, { retentionDays: 50 });
+  await importAll(engine);
+  expect(await emailsOf(engine)).toHaveLength(3);
+});
+
+it('an import ends where UIDNEXT stays behind the messages of a folder', async () => {
+  const engine = await start({ folders: { Work: [] } }, (server) => {
+    server.append('INBOX', mailText({ subject: 'old' }), { date: new Date('2020-01-01') });
+  });
+  const { server, ctx } = engine;
+  await scanBaseline(ctx, new AbortController().signal);
+  const messages = server
+    .folder('INBOX')
+    .messages.splice(0)
+    .map((message) => ({ ...message, uid: 5 }));
+  Object.assign(server.folder('Work'), { messages, uidNext: 6 });
+  await syncOnce(ctx, { changed: new Set(['INBOX', 'Work']) });
+  server.script.answer = (text) => text.replace(/UIDNEXT 6/, 'UIDNEXT 2');
+
+  const ref = { id: newId('import'), accountId: ctx.account.id };
+  await createImport(ctx.db, { ...ref, since: new Date('2024-01-01'), until: null, folders: null });
+  await beginImport(ctx.db, ref);
+  const run = (await loadImportRun(ctx.db, ref.id)) as ImportRun;
+  expect(await importHistory(ctx, run, AbortSignal.timeout(5_000))).toBe(true);
+  expect(await emailsOf(engine)).toEqual([]);
 });

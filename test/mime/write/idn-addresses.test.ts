@@ -30,5 +30,9 @@ test('the envelope has each address once, in whichever form, and names the field
   };
   expect(envelopeOf(local)).toMatchObject({ needsUtf8: 'cc.1.email' });
   expect(envelopeOf(local).to).toHaveLength(3);
+  const replyTo = to('ada@x.example', 'jörg@x.example');
+  expect(envelopeOf({ ...domains, replyTo })).toMatchObject({ needsUtf8: 'reply_to.1.email' });
+  const header = { name: 'reply-to', value: 'Jörg <jörg@x.example>' };
+  expect(envelopeOf({ ...domains, headers: [header] })).toMatchObject({ needsUtf8: 'reply_to.0.email' });
   expect(envelopeOf({ ...domains, from: { email: 'jörg@example.test' } })).toMatchObject({ needsUtf8: 'from.email' });
 });

@@ -187,6 +187,15 @@ describe('a claim', () => {
     expect(taken.filter((objectId) => objectId !== 'email_0')).toHaveLength(50);
   });
 
+  it('deletes what is in the queue without a delivery, and takes what was behind it', async () => {
+    await wait('we_a', { count: 2, perObject: 2 });
+    await query(`delete from deliveries where sequence = 0`);
+    expect(await claimOnce(test.database.db)).toEqual([]);
+    const runs = await claimOnce(test.database.db);
+    expect(runs.map(({ deliveries }) => deliveries.map(({ sequence }) => sequence))).toEqual([[1]]);
+    expect((await query(`select sequence::int from pending_deliveries`)).rows).toEqual([{ sequence: 1 }]);
+  });
+
   it('does not take a repeated delivery while a later one of its object may be under way', async () => {
     await wait('we_a', { count: 2, perObject: 2 });
     // the first was given up and is retried by hand; the second was given to a run

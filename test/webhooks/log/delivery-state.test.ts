@@ -3,7 +3,12 @@ import { sql } from 'drizzle-orm';
 import pg from 'pg';
 import { DELIVERIES_CHANNEL } from '../../../src/db/outbox.ts';
 import { unstartedRuns } from '../../../src/webhooks/dispatch/delivery-queries.ts';
-import { markStarted, recordAttemptResults, skipDeliveries } from '../../../src/webhooks/log/delivery-state.ts';
+import {
+  markStarted,
+  recordAttemptResults,
+  requeueDelivery,
+  skipDeliveries,
+} from '../../../src/webhooks/log/delivery-state.ts';
 import { type Deliveries, deliveryTests } from '../../helpers/product/deliveries.ts';
 
 const startDeliveries = deliveryTests();
@@ -59,6 +64,24 @@ describe('the result of an attempt', () => {
       ...{ ...outcome, id, status: 'failed', attemptsCount: 1, lastAttemptAt: at, endpointUrl: ofEndpoint.url },
       ...{ workflowId: 'deliver/x', runId: 'x', runs: 1 },
     });
+  });
+
+  it('that is stored again does not end a retry by hand that was made in between', async () => {
+    await the.happen(['email_again']);
+    const logged = async () => (await the.log()).find(({ objectId }) => objectId === 'email_again');
+    const deliveryId = (await logged())?.id ?? '';
+    const run = { workflowId: null, attemptedBy: 'deliver/x', runId: 'x', runs: 1 };
+    const outcome = { httpStatus: 200, responseBody: '', error: null, errorKind: null, durationMs: 12 };
+    const made = { deliveryId, endpointId: 'we_x', url: 'https://example.test/', at: new Date(), ...run, ...outcome };
+    const delivered = { status: 'delivered', nextAttemptInMs: null } as const;
+    await recordAttemptResults(the.db, [{ ...made, ...delivered, number: 1 }]);
+    await requeueDelivery(the.db, deliveryId);
+    await recordAttemptResults(the.db, [{ ...made, ...delivered, number: 1 }]);
+    expect(await logged()).toMatchObject({ status: 'pending' });
+    const queued = sql`select from pending_deliveries where delivery_id = ${deliveryId}`;
+    expect((await the.db.execute(queued)).rows).toHaveLength(1);
+    await recordAttemptResults(the.db, [{ ...made, ...delivered, number: 2 }]);
+    expect(await logged()).toMatchObject({ status: 'delivered' });
   });
 
   it('is counted once, by endpoint, minute and outcome', async () => {

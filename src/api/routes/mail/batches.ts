@@ -10,7 +10,8 @@ import { Cursor, Limit, MAX_LIMIT, OneOf } from '../../../contract/common.ts';
 import { ApiError } from '../../../contract/errors.ts';
 import { createBatch, getBatch, idsOfFilter, listBatchResults, type StoredBatch } from '../../../db/queries/batches.ts';
 import { type EmailFilter, searched } from '../../../db/queries/mail/email-page.ts';
-import { folderExists } from '../../../db/queries/folders.ts';
+import type { Db } from '../../../db/driver/client.ts';
+import { folderExists, listFolders } from '../../../db/queries/folders.ts';
 import { batchWorkflowId } from '../../../workflows/names.ts';
 import { AccountParams, existing, Id, requireWritable, responses, type Routes } from '../route.ts';
 import { EmailQuery, toFilter } from './email-query.ts';
@@ -37,8 +38,8 @@ const CreateBatch = Type.Object({
         // a mistyped condition would change emails that it was to exclude
         additionalProperties: false,
         description:
-          'as in the list of emails, with at least one condition and no unknown key; it chooses at most 10,000, when the call ' +
-          'is accepted',
+          'as in the list of emails, with at least one condition, and without an unknown key, an empty condition or an unknown ' +
+          'folder to exclude; it chooses at most 10,000, when the call is accepted',
       },
     ),
   ),
@@ -71,7 +72,8 @@ export const batchRoutes: Routes = (app, { db, pool, commands, cursors }) => {
         description:
           'Starts a job that makes one change of up to 10,000 emails: of those in `ids`, or of those that pass `filter` now. ' +
           'It responds before they are changed. The job survives restarts and changes each email once, with one event each, ' +
-          'as a call for that email alone would; `batches/{batch_id}` has its progress, and `results` the result of each.',
+          'as a call for that email alone would; `batches/{batch_id}` has its progress, and `results` the result of each. While ' +
+          'the mail server cannot be reached the job waits; after an hour of that, emails that are pending fail.',
         params: AccountParams,
         body: CreateBatch,
         response: responses('The job', EmailBatch, 'not_found', 'invalid_credentials', 'already_exists'),
@@ -83,7 +85,9 @@ export const batchRoutes: Routes = (app, { db, pool, commands, cursors }) => {
       if (change.folderId !== undefined) existing(await folderExists(pool, accountId, change.folderId), 'folder');
       // a call that is repeated keeps the emails that it chose first
       if (!(await getBatch(db, accountId, id))) {
-        const emailIds = body.ids ? [...new Set(body.ids)] : await idsOfFilter(pool, accountId, filterOf(body));
+        const emailIds = body.ids
+          ? [...new Set(body.ids)]
+          : await idsOfFilter(pool, accountId, await filterOf(db, accountId, body));
         await createBatch(db, { id, accountId, change, emailIds });
       }
       const batch = existing(await getBatch(db, accountId, id), 'batch');
@@ -136,11 +140,25 @@ export const batchRoutes: Routes = (app, { db, pool, commands, cursors }) => {
   );
 };
 
-/** @throws ApiError invalid_parameters when it has no condition: it would choose all emails */
-function filterOf({ filter: { folder_id: folderId, ...conditions } = {} }: CreateBatch): EmailFilter {
-  const filter = toFilter(conditions, folderId);
-  if (Object.keys(searched(filter)).length > 0) return filter;
-  throw new ApiError('invalid_parameters', 'filter has no condition: its texts and lists are empty');
+/**
+ * A condition that is empty, or excludes an unknown folder, would choose emails that it was to exclude; a folder of another account has emails of that one.
+ * @throws ApiError invalid_parameters, not_found
+ */
+async function filterOf(db: Db, accountId: string, { filter = {} }: CreateBatch): Promise<EmailFilter> {
+  const { folder_id: folderId, ...conditions } = filter;
+  for (const [name, value] of Object.entries(conditions)) {
+    const condition: unknown = Object.values(searched(toFilter({ [name]: value })))[0] ?? '';
+    if (String(condition).trim() !== '') continue;
+    const fields = [{ path: `filter.${name}`, message: 'is empty' }];
+    throw new ApiError('invalid_parameters', `filter.${name} is empty`, { fields });
+  }
+  const { excludeFolders, ...others } = toFilter(conditions, folderId);
+  const named = [...(excludeFolders ?? []), ...(folderId === undefined ? [] : [folderId])];
+  if (named.length === 0) return others;
+  const known = new Set((await listFolders(db, accountId)).map(({ id }) => id));
+  existing(named.every((id) => known.has(id)) || undefined, 'folder');
+  if (!excludeFolders) return others;
+  return { ...others, excludeFolders };
 }
 
 /** @throws ApiError invalid_parameters */

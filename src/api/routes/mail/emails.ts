@@ -1,7 +1,7 @@
 import type { FastifyReply } from 'fastify';
 import Type from 'typebox';
 import { Email, EmailList } from '../../../contract/email.ts';
-import { Keyword } from '../../../contract/flags.ts';
+import { Keyword, NewKeyword } from '../../../contract/flags.ts';
 import { EmailDeleted } from '../../../contract/sending.ts';
 import {
   type EmailListing,
@@ -83,7 +83,7 @@ export const emailRoutes: Routes = (app, deps) => {
         tags: ['Emails'],
         operationId: 'listFolderEmails',
         summary: "List a folder's emails",
-        description: 'Returns the emails of one folder, without drafts.',
+        description: 'Returns the emails of one folder, drafts included.',
         params: FolderParams,
         querystring: EmailQuery,
         response: responses('Emails, newest first', EmailList, 'not_found'),
@@ -175,15 +175,25 @@ const FoldersIds = Type.Array(Type.String({ description: '`fld_…`' }), {
 });
 const MoveEmail = Type.Object({ folders_ids: FoldersIds });
 
-const Keywords = (description: string) =>
-  Type.Optional(Type.Array(Keyword('an IMAP keyword: `Project-X`, `$label1`, …'), { maxItems: 50, description }));
+const EXAMPLES = '`Project-X`, `$label1`, …';
+const NewKeywords = Type.Array(
+  NewKeyword(`an IMAP keyword: ${EXAMPLES}; no comma, \`NIL\`, \`BODY[\` or \`BINARY[\``),
+  {
+    maxItems: 50,
+    description: 'keywords to set',
+  },
+);
+const OldKeywords = Type.Array(Keyword(`an IMAP keyword: ${EXAMPLES}`), {
+  maxItems: 50,
+  description: 'keywords to remove, after others are set',
+});
 /** A change of one email, or of each of many. */
 export const UpdateEmail = Type.Object({
   is_unread: Type.Optional(Type.Boolean({ description: 'true: marks it as unread; false: as read' })),
   is_starred: Type.Optional(Type.Boolean({ description: 'sets or removes the `\\Flagged` flag' })),
   keywords: Type.Optional(
     Type.Object(
-      { add: Keywords('keywords to set'), remove: Keywords('keywords to remove, after others are set') },
+      { add: Type.Optional(NewKeywords), remove: Type.Optional(OldKeywords) },
       { description: 'changes of its IMAP keywords; others stay' },
     ),
   ),

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -53,7 +54,7 @@ export const uploadRoutes: Routes = (parent, deps) => {
     app.post(
       '/uploads',
       {
-        config: { reach: 'within' },
+        config: { reach: 'within', idempotent: 'streamed' },
         schema: {
           tags: ['Emails'],
           operationId: 'createUpload',
@@ -80,16 +81,30 @@ export const uploadRoutes: Routes = (parent, deps) => {
       },
       async (request, reply) => {
         const upload = await beginUpload(deps, request, request.query);
+        const content = createHash('sha256').update(`${upload.contentType}\n`);
+        let firstId: string;
+        let isOffered = false;
         try {
-          if (sizeOfBody(request) !== 0)
-            await storeBody(deps, { id: upload.id, from: 0, until: upload.size }, request.body as Readable);
+          if (sizeOfBody(request) !== 0) {
+            const place = { id: upload.id, from: 0, until: upload.size };
+            await storeBody(deps, place, request.body as Readable, (piece) => content.update(piece));
+          }
           if (request.query.size === undefined) await endUpload(db, upload.id);
+          isOffered = true;
+          firstId = await request.firstOf(upload.id, content.digest('hex'));
         } catch (error) {
-          // the caller has no id to continue with; what is left expires
-          await deleteUploads(deps, [upload.id]).catch(() => undefined);
+          // the caller has no id to continue with, unless its key has it by now; what is left expires
+          if (!isOffered || error instanceof ApiError) await deleteUploads(deps, [upload.id]).catch(() => undefined);
           throw atEnd(request, error);
         }
-        return reply.code(201).send(shownUpload(existing(await findUpload(db, upload.id), 'upload')));
+        if (firstId !== upload.id) {
+          await deleteUploads(deps, [upload.id]);
+          void reply.header('Idempotency-Replayed', 'true');
+        }
+        const first = await findUpload(db, firstId);
+        if (!first)
+          throw new ApiError('already_exists', 'the upload of this Idempotency-Key is deleted: use another key');
+        return reply.code(201).send(shownUpload(first));
       },
     );
 

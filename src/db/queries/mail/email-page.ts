@@ -193,6 +193,8 @@ function driver(filter: EmailFilter, account: SQL): Driver {
       ...(searches ? [joinSearch] : []),
     ];
     return driverOf(tables, { date, id }, [
+      // read once: the folder may be that of another account
+      sql`${account} = (select f.account_id from folders f where f.id = ${slot('folderId')})`,
       sql`p.folder_id = ${slot('folderId')} and p.email_id is not null`,
       isLocation('p'),
     ]);

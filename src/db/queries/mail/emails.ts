@@ -151,6 +151,7 @@ function withoutContents(email: JsonOf<Email>): JsonOf<Email> {
     ...(JSON.parse(email) as Email),
     body: '',
     body_plain: '',
+    body_new: null,
     attachments: [],
   }) as JsonOf<Email>;
 }

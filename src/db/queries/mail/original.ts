@@ -1,6 +1,6 @@
-import { and, desc, eq, sql } from 'drizzle-orm';
+import { and, desc, eq, getTableColumns, type SQL, sql } from 'drizzle-orm';
 import type { Header } from '../../../contract/email.ts';
-import { isId } from '../../../contract/ids.ts';
+import { ID_PREFIXES } from '../../../contract/ids.ts';
 import type { Queryable } from '../../driver/client.ts';
 import { emailContents, emails, sends } from '../../schema/index.ts';
 
@@ -43,16 +43,16 @@ export async function findReplyTarget(
     .orderBy(desc(emails.date))
     .limit(1);
   if (row) return originalOf(row);
-  if (!isId('email', reference)) return { messageId: asMessageId(reference), references: [] };
   // sent a moment ago, its copy has not been ingested yet
   const [send] = await db
     .select({ messageId: sends.messageId, email: sends.email })
     .from(sends)
-    .where(and(eq(sends.accountId, accountId), eq(sends.id, reference), eq(sends.state, 'sent')));
-  return send && { messageId: send.messageId, references: chainOf(send.email?.headers ?? []) };
+    .where(sentAs(accountId, reference));
+  if (send) return { messageId: send.messageId, references: chainOf(send.email?.headers ?? []) };
+  return isEmailId(reference) ? undefined : { messageId: asMessageId(reference), references: [] };
 }
 
-/** Finds the stored email that `forward_message_id` names: its `email_…` id or Message-ID. */
+/** Finds the email that `forward_message_id` names by its `email_…` id or Message-ID, also before the copy of a send is stored. */
 export async function findForwarded(
   db: Queryable,
   accountId: string,
@@ -65,23 +65,57 @@ export async function findForwarded(
       subject: emails.subject,
       storageKey: emails.storageKey,
       size: emails.size,
-      files: sql<ForwardedOriginal['files']>`(
-        select json_build_object('count', count(*), 'bytes', coalesce(sum(size), 0))
-        from attachments where email_id = ${emails.id})`,
+      files: filesOf(sql`emails.id`),
     })
     .from(emails)
     .innerJoin(emailContents, eq(emailContents.emailId, emails.id))
     .where(named(accountId, reference))
     .orderBy(desc(emails.date))
     .limit(1);
-  if (!row) return undefined;
+  if (!row) return findProvisional(db, accountId, reference);
   const { emailId, subject, storageKey, size, files } = row;
   return { ...originalOf(row), emailId, subject, storageKey, size, files };
 }
 
+/** The provisional email of a send; `size` is about that of its message. */
+async function findProvisional(
+  db: Queryable,
+  accountId: string,
+  reference: string,
+): Promise<ForwardedOriginal | undefined> {
+  const [send] = await db
+    .select({ ...getTableColumns(sends), files: filesOf(sql`sends.id`) })
+    .from(sends)
+    .where(sentAs(accountId, reference));
+  if (!send?.email || !send.storageKey) return undefined;
+  const { id, messageId, storageKey, files, email } = send;
+  const size = Math.ceil((files.bytes * 4) / 3) + email.body.length + email.body_plain.length;
+  return {
+    emailId: id,
+    messageId,
+    references: chainOf(email.headers),
+    subject: email.subject,
+    storageKey,
+    size,
+    files,
+  };
+}
+
+const filesOf = (emailId: SQL) => sql<ForwardedOriginal['files']>`(
+  select json_build_object('count', count(*), 'bytes', coalesce(sum(size), 0)) from attachments where email_id = ${emailId})`;
+
+/** Whether it is meant as the id of an email, also a malformed one; a Message-ID has an @. */
+const isEmailId = (reference: string): boolean =>
+  reference.startsWith(`${ID_PREFIXES.email}_`) && !reference.includes('@');
+
 function named(accountId: string, reference: string) {
-  const isNamed = isId('email', reference) ? eq(emails.id, reference) : eq(emails.messageId, asMessageId(reference));
+  const isNamed = isEmailId(reference) ? eq(emails.id, reference) : eq(emails.messageId, asMessageId(reference));
   return and(eq(emails.accountId, accountId), isNamed);
+}
+
+function sentAs(accountId: string, reference: string) {
+  const isNamed = isEmailId(reference) ? eq(sends.id, reference) : eq(sends.messageId, asMessageId(reference));
+  return and(eq(sends.accountId, accountId), isNamed, eq(sends.state, 'sent'));
 }
 
 const asMessageId = (reference: string): string => `<${reference.trim().replace(/^<|>$/g, '')}>`;

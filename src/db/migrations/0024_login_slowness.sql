@@ -1,0 +1,1 @@
+ALTER TABLE "login_budgets" ADD COLUMN "slowness" double precision DEFAULT 1 NOT NULL;
