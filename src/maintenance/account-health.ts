@@ -1,13 +1,16 @@
 import type { Client } from '@temporalio/client';
 import {
+  type AccountToRun,
   countConnected,
   findDueVerifications,
   findRunsToEnsure,
   findUnreported,
+  markInSyncAgain,
+  markNotInSync,
   markRunsEnsured,
   markVerificationBegun,
+  notInSyncDetail,
 } from '../db/queries/account-health.ts';
-import { markInSyncAgain, markNotInSync, notInSyncDetail } from '../db/queries/accounts.ts';
 import type { Db } from '../db/driver/client.ts';
 import { recordEvents } from '../db/outbox.ts';
 import type { Logger } from '../runtime/logger.ts';
@@ -15,7 +18,9 @@ import {
   HOUSEKEEPING_WORKFLOW_ID,
   QUEUES,
   SEARCH_ATTRIBUTES,
+  SEARCH_KEYS,
   searchableBy,
+  SIGNALS,
   verifyWorkflowId,
   WORKFLOWS,
 } from '../workflows/names.ts';
@@ -81,16 +86,32 @@ export async function checkAccounts(deps: HealthDeps): Promise<void> {
  * workflows than there are accounts.
  */
 async function ensureAccountRuns(deps: HealthDeps, before: Date): Promise<void> {
-  const { db, client, heartbeatTimeoutMs } = deps;
+  const { db, client } = deps;
   const areMissing = (await client.workflow.count(RUNNING_ACCOUNTS)).count < (await countConnected(db));
   const limit = areMissing ? STARTS_WHERE_MISSING : STARTS_OF_ONE_LOOK;
   const late = await findRunsToEnsure(db, before, { limit, isSpaced: !areMissing });
   if (late.length > 0) await deps.ensureSearchAttributes();
   for (let start = 0; start < late.length; start += AT_ONCE) {
-    const ids = late.slice(start, start + AT_ONCE);
-    await Promise.all(ids.map((id) => ensureRun(deps, [WORKFLOWS.account, accountStart(id, heartbeatTimeoutMs)])));
-    await markRunsEnsured(db, ids);
+    const some = late.slice(start, start + AT_ONCE);
+    await Promise.all(some.map((account) => ensureAccountRun(deps, account)));
+    await markRunsEnsured(
+      db,
+      some.map(({ id }) => id),
+    );
   }
+}
+
+/**
+ * Starts the workflow of an account, unless it runs. One that waits for a signal gets it, where the store has settings that it
+ * does not know: the process that stored them ended before it sent the signal.
+ */
+async function ensureAccountRun(deps: HealthDeps, { id, watch }: AccountToRun): Promise<void> {
+  const options = accountStart(id, deps.heartbeatTimeoutMs);
+  const run = await ensureRun(deps, [WORKFLOWS.account, options]);
+  const state = run?.typedSearchAttributes.get(SEARCH_KEYS.mailStatus);
+  if (state !== 'disconnected' && !(state === 'unwatched' && watch)) return;
+  deps.logger.warn({ accountId: id, state }, 'account has newer settings than its workflow');
+  await deps.client.workflow.getHandle(options.workflowId).signal(SIGNALS.reconnected);
 }
 
 /** Starts the housekeeping workflow of the installation, unless it runs. */

@@ -1,4 +1,9 @@
-import { type Client, WorkflowNotFoundError, type WorkflowStartOptions } from '@temporalio/client';
+import {
+  type Client,
+  type WorkflowExecutionDescription,
+  WorkflowNotFoundError,
+  type WorkflowStartOptions,
+} from '@temporalio/client';
 import type { Logger } from '../runtime/logger.ts';
 
 /*
@@ -17,29 +22,36 @@ export type WantedRun = [type: string, options: WorkflowStartOptions & { workflo
 /** Temporal has repeated the same workflow task so often: the workers cannot continue its history. */
 const STUCK_ATTEMPTS = 3;
 
-/** Starts a run, unless it is under way. One whose workflow tasks keep failing is replaced by a new one. */
-export async function ensureRun({ client, logger }: RunDeps, [type, options]: WantedRun): Promise<void> {
-  const found = await stateOf(client, options.workflowId);
-  if (found === 'running') return;
-  if (found === 'stuck') logger.warn({ workflowId: options.workflowId }, 'replaced a run whose workflow tasks failed');
+/**
+ * Starts a run, unless it is under way. One whose workflow tasks keep failing is replaced by a new one.
+ * @returns the one that was under way and goes on
+ */
+export async function ensureRun(
+  { client, logger }: RunDeps,
+  [type, options]: WantedRun,
+): Promise<WorkflowExecutionDescription | undefined> {
+  const found = await openRun(client, options.workflowId);
+  const isStuck = found !== undefined && (found.raw.pendingWorkflowTask?.attempt ?? 0) >= STUCK_ATTEMPTS;
+  if (found && !isStuck) return found;
+  if (isStuck) logger.warn({ workflowId: options.workflowId }, 'replaced a run whose workflow tasks failed');
   await client.workflow.start(type, {
     ...options,
-    workflowIdConflictPolicy: found === 'stuck' ? 'TERMINATE_EXISTING' : 'USE_EXISTING',
+    workflowIdConflictPolicy: isStuck ? 'TERMINATE_EXISTING' : 'USE_EXISTING',
   });
+  return undefined;
 }
 
 /** Whether a run is under way. */
 export async function isUnderWay(client: Client, workflowId: string): Promise<boolean> {
-  return (await stateOf(client, workflowId)) !== 'ended';
+  return (await openRun(client, workflowId)) !== undefined;
 }
 
-async function stateOf(client: Client, workflowId: string): Promise<'running' | 'stuck' | 'ended'> {
+async function openRun(client: Client, workflowId: string): Promise<WorkflowExecutionDescription | undefined> {
   try {
-    const { status, raw } = await client.workflow.getHandle(workflowId).describe();
-    if (status.name !== 'RUNNING') return 'ended';
-    return (raw.pendingWorkflowTask?.attempt ?? 0) >= STUCK_ATTEMPTS ? 'stuck' : 'running';
+    const run = await client.workflow.getHandle(workflowId).describe();
+    return run.status.name === 'RUNNING' ? run : undefined;
   } catch (error) {
-    if (error instanceof WorkflowNotFoundError) return 'ended';
+    if (error instanceof WorkflowNotFoundError) return undefined;
     throw error;
   }
 }

@@ -41,7 +41,7 @@ export interface LostRunsDeps {
 interface Work {
   id: string;
   /** has another run started, unless one is under way; or gives the work up */
-  seeTo(): Promise<void>;
+  seeTo(): Promise<unknown>;
 }
 
 interface Page {

@@ -8,7 +8,7 @@ import { holdLogins, takeLogin } from '../../src/db/coordination/login-budget.ts
 import { createLogger } from '../../src/runtime/logger.ts';
 import { MailError } from '../../src/mail-wire/mail-error.ts';
 import { saveWatchFailure, touchSynced } from '../../src/mailbox/settings.ts';
-import { accountWorkflowId, verifyWorkflowId, WORKFLOWS } from '../../src/workflows/names.ts';
+import { accountWorkflowId, SEARCH_KEYS, SIGNALS, verifyWorkflowId, WORKFLOWS } from '../../src/workflows/names.ts';
 import { type Deliveries, deliveryTests } from '../helpers/product/deliveries.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
 import { storeAccount } from '../helpers/product/stored-account.ts';
@@ -107,6 +107,45 @@ describe('an account that is not in sync', () => {
     expect(await eventsOf(id)).toEqual(['account.status.running', 'account.status.running']);
     expect(await isRunning(id)).toBe(true);
     await the.client.workflow.getHandle(accountWorkflowId(id)).terminate('the test ends');
+  });
+
+  it('is not reported again at once when it is to be followed after days, and not with an earlier reason', async () => {
+    const id = await storeAccount(the);
+    await setSynced(id, 3 * 24 * 60);
+    await saveWatchFailure(the.db, id, 'the storage is full');
+    await the.db.transaction((tx) => changeAccount(tx, id, { watch: false }));
+    await the.db.transaction((tx) => changeAccount(tx, id, { watch: true }));
+    await checkAccounts(deps);
+    expect(await statusOf(id)).toEqual(['running', '']);
+    await the.db.execute(sql`update accounts set followed_since = now() - interval '6 minutes' where id = ${id}`);
+    await checkAccounts(deps);
+    expect(await statusOf(id)).toEqual(['running', expect.stringMatching(/no worker watches the mailbox$/)]);
+    await the.client.workflow.getHandle(accountWorkflowId(id)).terminate('the test ends');
+  });
+
+  it.each([
+    { state: 'disconnected', watch: true, isSignalled: true },
+    { state: 'disconnected', watch: false, isSignalled: true },
+    { state: 'unwatched', watch: true, isSignalled: true },
+    { state: 'unwatched', watch: false, isSignalled: false },
+    { state: 'connecting', watch: true, isSignalled: false },
+  ])('has its workflow, $state, load it again where watch is $watch: $isSignalled', async (given) => {
+    const { state, watch, isSignalled } = given;
+    const id = await storeAccount(the);
+    // as a process leaves them that was killed before it sent the signal
+    await the.db.execute(sql`update accounts set watch = ${watch} where id = ${id}`);
+    await setSynced(id, 1);
+    const workflow = await the.client.workflow.start(WORKFLOWS.account, {
+      workflowId: accountWorkflowId(id),
+      taskQueue: 'nobody',
+      args: [{ accountId: id }],
+      typedSearchAttributes: [{ key: SEARCH_KEYS.mailStatus, value: state }],
+    });
+    await checkAccounts(deps);
+    const { events } = await workflow.fetchHistory();
+    const signals = events?.flatMap(({ workflowExecutionSignaledEventAttributes: signal }) => signal?.signalName ?? []);
+    expect(signals).toEqual(isSignalled ? [SIGNALS.reconnected] : []);
+    await workflow.terminate('the test ends');
   });
 
   it('is not started while its password is refused', async () => {

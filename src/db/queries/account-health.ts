@@ -1,6 +1,7 @@
-import { and, eq, isNull, ne, sql } from 'drizzle-orm';
+import { and, eq, gt, isNotNull, isNull, ne, not, or, sql } from 'drizzle-orm';
+import type { AccountStatus } from '../../contract/account.ts';
 import { anyOf } from '../driver/any-of.ts';
-import type { Queryable } from '../driver/client.ts';
+import type { Queryable, Tx } from '../driver/client.ts';
 import { accounts } from '../schema/index.ts';
 
 /** An account that is being removed does not exist for these. */
@@ -17,7 +18,8 @@ export interface LateAccount {
 /** Accounts of one look; the others follow in the next one. */
 const LATE_AT_ONCE = 1_000;
 
-const IN_SYNC_UNTIL = sql`coalesce(${accounts.lastSyncedAt}, ${accounts.connectedAt})`;
+/** Last in sync, or to be followed only since then. */
+const IN_SYNC_UNTIL = sql`greatest(coalesce(${accounts.lastSyncedAt}, ${accounts.connectedAt}), ${accounts.followedSince})`;
 
 /** Running accounts that were last in sync before `before` and do not say so yet, the longest first. */
 export async function findUnreported(db: Queryable, before: Date): Promise<LateAccount[]> {
@@ -38,6 +40,45 @@ export async function findUnreported(db: Queryable, before: Date): Promise<LateA
     .limit(LATE_AT_ONCE);
 }
 
+/** The `status_detail` of an account that should be in sync and is not. */
+export function notInSyncDetail(since: Date, failure: string): string {
+  return `not in sync since ${since.toISOString()}: ${failure}`;
+}
+
+/** Reports that a running account is not in sync; its status, or undefined when that is reported already or has changed. */
+export async function markNotInSync(
+  tx: Tx,
+  id: string,
+  since: Date,
+  detail: string,
+): Promise<AccountStatus | undefined> {
+  const [row] = await tx
+    .update(accounts)
+    .set({ notInSyncSince: since, statusDetail: detail })
+    .where(and(eq(accounts.id, id), present, eq(accounts.status, 'running'), isNull(accounts.notInSyncSince)))
+    .returning({ status: accounts.status });
+  return row?.status as AccountStatus | undefined;
+}
+
+/** Unmarks the accounts that are in sync again, or no longer watched; returns those that are still running. */
+export async function markInSyncAgain(tx: Tx): Promise<{ id: string; status: AccountStatus }[]> {
+  const rows = await tx
+    .update(accounts)
+    .set({
+      notInSyncSince: null,
+      statusDetail: sql`case when ${accounts.status} = 'running' then '' else ${accounts.statusDetail} end`,
+    })
+    .where(
+      and(
+        present,
+        isNotNull(accounts.notInSyncSince),
+        or(not(accounts.watch), gt(accounts.lastSyncedAt, accounts.notInSyncSince)),
+      ),
+    )
+    .returning({ id: accounts.id, status: accounts.status });
+  return rows.flatMap(({ id, status }) => (status === 'running' ? [{ id, status }] : []));
+}
+
 /** Accounts whose workflow should run, whatever their status. */
 export async function countAccounts(db: Queryable): Promise<number> {
   return db.$count(accounts, present);
@@ -51,6 +92,13 @@ export async function countConnected(db: Queryable): Promise<number> {
   return rows[0]?.count ?? 0;
 }
 
+/** An account whose workflow should run. */
+export interface AccountToRun {
+  id: string;
+  /** whether that holds a connection open */
+  watch: boolean;
+}
+
 /**
  * Accounts, at most `limit`, that were last in sync before `before`. `isSpaced`: an account that was returned before follows
  * again after a tenth of the time for which it has been late, an hour at most; it is always returned in its first five
@@ -60,10 +108,10 @@ export async function findRunsToEnsure(
   db: Queryable,
   before: Date,
   { limit, isSpaced }: { limit: number; isSpaced: boolean },
-): Promise<string[]> {
+): Promise<AccountToRun[]> {
   const ensured = sql`nullif(greatest(${accounts.runEnsuredAt}, ${IN_SYNC_UNTIL}), ${IN_SYNC_UNTIL})`;
-  const rows = await db
-    .select({ id: accounts.id })
+  return db
+    .select({ id: accounts.id, watch: accounts.watch })
     .from(accounts)
     .where(
       and(
@@ -77,7 +125,6 @@ export async function findRunsToEnsure(
     )
     .orderBy(sql`${ensured} nulls first`, sql`${IN_SYNC_UNTIL} desc`)
     .limit(limit);
-  return rows.map(({ id }) => id);
 }
 
 /** The workflows of these accounts run. */

@@ -1,6 +1,7 @@
 import { and, eq, getTableColumns, gt, ilike, isNotNull, isNull, not, or, type SQL, sql } from 'drizzle-orm';
 import type { Account, AccountStatus, Encryption, InitialSyncStatus, ServerSettings } from '../../contract/account.ts';
 import type { FolderChoice } from '../../contract/mailbox-config.ts';
+import { notInSyncDetail } from './account-health.ts';
 import { failingAppOf, toAccount } from './account-object.ts';
 import type { Queryable, Tx } from '../driver/client.ts';
 import { announceLease } from '../coordination/lease.ts';
@@ -72,19 +73,29 @@ export interface AccountChange {
  */
 export async function changeAccount(db: Queryable, id: string, change: AccountChange): Promise<Account | undefined> {
   const { folderChoice, watch } = change;
-  const { watchEpoch } = accounts;
   const [row] = await db
     .update(accounts)
     // a statement that sets nothing is refused
     .set({
       ...{ id, ...change },
-      ...(watch === undefined ? {} : { watchEpoch: sql`${watchEpoch} + (${accounts.watch} <> ${watch})::int` }),
+      ...(watch === undefined ? {} : watching(watch)),
       ...(folderChoice === undefined ? {} : choosing(folderChoice)),
     })
     .where(and(eq(accounts.id, id), present))
     .returning(SHOWN);
   if (row && (folderChoice !== undefined || watch !== undefined)) await announceLease(db, id);
   return row && toAccount(row);
+}
+
+/** The columns that say whether it is watched; where that changes, its watch can no longer write. */
+function watching(watch: boolean) {
+  const changes = sql`${accounts.watch} <> ${watch}`;
+  return {
+    watch,
+    followedSince: sql`case when ${changes} then now() else ${accounts.followedSince} end`,
+    watchFailure: sql`case when ${changes} then '' else ${accounts.watchFailure} end`,
+    watchEpoch: sql`${accounts.watchEpoch} + (${changes})::int`,
+  };
 }
 
 /**
@@ -257,6 +268,8 @@ export async function updateConnection(
       ...(change.retentionDays === undefined ? {} : { retentionDays: change.retentionDays }),
       status: 'running',
       statusDetail: '',
+      followedSince: sql`now()`,
+      watchFailure: '',
       watchEpoch: sql`${accounts.watchEpoch} + 1`,
     })
     .where(eq(accounts.id, id))
@@ -305,11 +318,6 @@ export async function getAccountState(
   return rows[0];
 }
 
-/** The `status_detail` of an account that should be in sync and is not. */
-export function notInSyncDetail(since: Date, failure: string): string {
-  return `not in sync since ${since.toISOString()}: ${failure}`;
-}
-
 /**
  * Changes the status; the stored detail of `errored` includes since when. Undefined when nothing changed: the account
  * does not exist, already has that status, or was taken over since the watch of `watchEpoch`.
@@ -331,40 +339,6 @@ export async function changeStatus(
   const detail = change.status === 'errored' ? notInSyncDetail(since, change.detail) : change.detail;
   await tx.update(accounts).set({ status: change.status, statusDetail: detail }).where(eq(accounts.id, id));
   return { previous: before.status as AccountStatus, detail };
-}
-
-/** Reports that a running account is not in sync; its status, or undefined when that is reported already or has changed. */
-export async function markNotInSync(
-  tx: Tx,
-  id: string,
-  since: Date,
-  detail: string,
-): Promise<AccountStatus | undefined> {
-  const [row] = await tx
-    .update(accounts)
-    .set({ notInSyncSince: since, statusDetail: detail })
-    .where(and(eq(accounts.id, id), present, eq(accounts.status, 'running'), isNull(accounts.notInSyncSince)))
-    .returning({ status: accounts.status });
-  return row?.status as AccountStatus | undefined;
-}
-
-/** Unmarks the accounts that are in sync again, or no longer watched; returns those that are still running. */
-export async function markInSyncAgain(tx: Tx): Promise<{ id: string; status: AccountStatus }[]> {
-  const rows = await tx
-    .update(accounts)
-    .set({
-      notInSyncSince: null,
-      statusDetail: sql`case when ${accounts.status} = 'running' then '' else ${accounts.statusDetail} end`,
-    })
-    .where(
-      and(
-        present,
-        isNotNull(accounts.notInSyncSince),
-        or(not(accounts.watch), gt(accounts.lastSyncedAt, accounts.notInSyncSince)),
-      ),
-    )
-    .returning({ id: accounts.id, status: accounts.status });
-  return rows.flatMap(({ id, status }) => (status === 'running' ? [{ id, status }] : []));
 }
 
 /** Changes the state of the initial sync if it is one of `from`; returns the changed account, else undefined. */

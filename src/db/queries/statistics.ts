@@ -73,7 +73,7 @@ const TEXT = `
       when line = 2 then 'replay' else 'due' end as reason
     from pending p left join webhook_endpoints e on e.id = p.endpoint_id
   ), lags as (
-    select extract(epoch from now() - coalesce(last_synced_at, connected_at))::float8 as lag
+    select extract(epoch from now() - greatest(coalesce(last_synced_at, connected_at), followed_since))::float8 as lag
     from accounts where removed_at is null and status <> 'disconnected' and watch
   )
   select

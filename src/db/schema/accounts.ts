@@ -44,6 +44,8 @@ export const accounts = pgTable(
     /** when the baseline was read: mail from before is not new */
     connectedAt: at('connected_at').notNull(),
     lastSyncedAt: at('last_synced_at'),
+    /** when it was last reconnected, or its `watch` last changed; null: never */
+    followedSince: at('followed_since'),
     /** the failure of the watch since it was last in sync; empty: none */
     watchFailure: text('watch_failure').notNull().default(''),
     /** since when it has been reported as not in sync; null: not reported */

@@ -1,0 +1,1 @@
+ALTER TABLE "accounts" ADD COLUMN "followed_since" timestamp (3) with time zone;
