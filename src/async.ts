@@ -6,6 +6,17 @@ export async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   await timer(ms, undefined, signal && { signal }).catch(() => {});
 }
 
+/** The result of `work`, or undefined as soon as the signal aborts; the work then continues, and its end is ignored. */
+export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
+  const settled = new AbortController();
+  const aborted = sleep(2 ** 31 - 1, AbortSignal.any([signal, settled.signal])).then(() => undefined);
+  try {
+    return await Promise.race([work, aborted]);
+  } finally {
+    settled.abort();
+  }
+}
+
 /**
  * The result of `work` if it comes within `ms` milliseconds; else rejects with the error of `onLate`. The work then
  * continues, and its result or failure is ignored.

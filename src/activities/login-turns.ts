@@ -1,4 +1,4 @@
-import { sleep } from '../async.ts';
+import { sleep, unlessAborted } from '../async.ts';
 import { holdLogins, takeLogin } from '../db/coordination/login-budget.ts';
 import type { Db } from '../db/driver/client.ts';
 import { asksForPatience, suggestedPause } from '../imap/response-codes.ts';
@@ -32,14 +32,14 @@ export function createLoginTurns({ db, logger, perMinute }: Deps): LoginTurns {
   /** The last one in each host's line. Only the first has a time, so that a pause holds up all others. */
   const lines = new Map<string, Promise<void>>();
   return {
-    wait(host, signal) {
+    async wait(host, signal) {
       const before = lines.get(host) ?? Promise.resolve();
       const turn = before.then(async () => {
         if (!signal.aborted) await sleep(await takeLogin(db, host, perMinute), signal);
       });
       const over = turn.catch(() => {}).then(() => void (lines.get(host) === over && lines.delete(host)));
       lines.set(host, over);
-      return turn;
+      await unlessAborted(turn, signal);
     },
     async obeyRefusal({ host, error, onPause }, signal) {
       if (!asksForPatience(error)) return;

@@ -138,7 +138,9 @@ async function watchAdmitted(
     ];
     await Promise.race(parts);
   } catch (error) {
-    if (!end.signal.aborted) await noteFailure(deps, accountId, error);
+    // a connection that was closed on purpose is no failure of the mailbox
+    if (end.signal.aborted) return;
+    await noteFailure(deps, accountId, error);
     await obeyPause(error, end.signal);
     throw toFailure(error, { connected, ...(lease.watchEpoch === null ? {} : { watchEpoch: lease.watchEpoch }) });
   } finally {

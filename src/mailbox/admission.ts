@@ -1,5 +1,5 @@
 import { performance } from 'node:perf_hooks';
-import { sleep } from '../async.ts';
+import { sleep, unlessAborted } from '../async.ts';
 
 /*
  * A watch begins with a pass over its mailbox. After a start, or when another worker is lost, hundreds of them begin at once: without
@@ -24,6 +24,8 @@ const BUSY_PASSES = 2;
 const LONGEST_MS = 3_000;
 /** After a pause of this length the first watch begins at once, ms. */
 const PAUSE_MS = 1_000;
+
+const NOTHING = () => {};
 
 export interface AdmissionOptions {
   /** the part of the time since the call before in which the event loop was busy, 0 to 1 */
@@ -52,9 +54,10 @@ export function createAdmission({
   }
 
   return {
-    admit(signal) {
+    async admit(signal) {
       const turn = last.then(async () => {
         if (!signal.aborted) await untilCalm(signal);
+        if (signal.aborted) return NOTHING;
         admittedAt = performance.now();
         passes += 1;
         let isOver = false;
@@ -64,7 +67,7 @@ export function createAdmission({
         };
       });
       last = turn;
-      return turn;
+      return (await unlessAborted(turn, signal)) ?? NOTHING;
     },
   };
 }

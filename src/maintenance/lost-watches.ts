@@ -27,26 +27,32 @@ export interface LostWatchesOptions {
   logger: Logger;
   /** of this process */
   workerId: string;
-  /** has the watch of an account of the lost worker begun anew; rejects when it must be repeated */
-  retryWatch(accountId: string, lostId: string): Promise<void>;
+  /** has the watch of an account begun anew if it is with a lost worker; rejects when it must be repeated */
+  retryWatch(accountId: string, isLost: (workerId: string) => boolean): Promise<void>;
   /** milliseconds between two calls */
   intervalMs?: number;
 }
 
 /**
- * Makes Temporal give the watch of an account to another worker, if the lost one has it. The history of its workflow stays as it
+ * Makes Temporal give the watch of an account to another worker, if a lost one has it. The history of its workflow stays as it
  * is.
  */
-export async function retryWatch(client: Client, accountId: string, lostId: string): Promise<void> {
+export async function retryWatch(
+  client: Client,
+  accountId: string,
+  isLost: (workerId: string) => boolean,
+): Promise<void> {
   const workflow = client.workflow.getHandle(accountWorkflowId(accountId));
   try {
     await client.withDeadline(Date.now() + CALL_MS, async () => {
       const { workflowId, runId, raw } = await workflow.describe();
       const watch = raw.pendingActivities?.find(({ activityType }) => activityType?.name === WATCH);
       if (!watch?.activityId || !watch.lastWorkerIdentity) return;
-      // the identity of a worker of an earlier version does not say its id
-      if (!watch.lastWorkerIdentity.endsWith(lostId)) await workflow.signal(SIGNALS.watchLost);
-      else await client.activity.fail({ workflowId, runId, activityId: watch.activityId }, lost());
+      // as worker.ts gives it; that of an earlier version has no id
+      const [, workerId] = watch.lastWorkerIdentity.split(' ');
+      if (workerId === undefined) await workflow.signal(SIGNALS.watchLost);
+      else if (isLost(workerId))
+        await client.activity.fail({ workflowId, runId, activityId: watch.activityId }, lost());
     });
   } catch (error) {
     // it was removed, or begins anew already
@@ -73,6 +79,7 @@ interface OtherWorker {
 export function createLostWatches({ db, logger, workerId, retryWatch, intervalMs = LOOK_MS }: LostWatchesOptions) {
   const others = new Map<string, OtherWorker>();
   let lookedAt = performance.now();
+  const isLost = (id: string) => id !== workerId && (others.get(id)?.looks ?? LOOKS) >= LOOKS;
 
   return async function look(): Promise<void> {
     // after a pause of this process or of the database, live workers need time to announce themselves again
@@ -108,7 +115,7 @@ export function createLostWatches({ db, logger, workerId, retryWatch, intervalMs
       const accountIds = await takeAccountsOf(db, lostId, AT_ONCE);
       if (accountIds.length === 0) break;
       logger.warn({ lostId, accountIds }, 'worker lost; reassigning its mailboxes');
-      const results = await Promise.allSettled(accountIds.map((accountId) => retryWatch(accountId, lostId)));
+      const results = await Promise.allSettled(accountIds.map((accountId) => retryWatch(accountId, isLost)));
       const failedNow = accountIds.filter((_, index) => results[index]?.status === 'rejected');
       for (const accountId of failedNow) failed.push(accountId);
       // Temporal is away

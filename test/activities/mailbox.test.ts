@@ -134,6 +134,17 @@ describe('watching a mailbox', () => {
     expect(server.log).toEqual([]);
   });
 
+  it('that ends while it connects has not failed', async () => {
+    server.script.command = isLogin;
+    const { ended } = watch(async () => {});
+    await waitFor(() => server.log.some(isLogin));
+    watches.end(1);
+    await ended;
+    const { db } = ground.database.database;
+    const [row] = await db.select({ failure: accounts.watchFailure }).from(accounts).where(eq(accounts.id, accountId));
+    expect(row?.failure).toBe('');
+  });
+
   it('reports a connected mailbox once, though an attempt follows the loss of its worker', async () => {
     let reports = 0;
     const report = async () => void (reports += 1);

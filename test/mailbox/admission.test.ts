@@ -51,3 +51,22 @@ it('the first watch in a while begins at once, and an aborted one holds up no ot
   busy = 0;
   await second;
 });
+
+it('an aborted watch does not wait for its turn, and counts as no pass', async () => {
+  const admission = createAdmission({ utilization: () => 1, longestMs: 60_000 });
+  const [endFirst] = await Promise.all([1, 2].map(() => admission.admit(never)));
+  const third = admission.admit(never);
+  const aborted = new AbortController();
+  const fourth = admission.admit(aborted.signal);
+  const fifth = admission.admit(never);
+  aborted.abort();
+  await fourth;
+  let begun = 0;
+  for (const watch of [third, fifth]) void watch.then(() => (begun += 1));
+  await sleep(100);
+  expect(begun).toBe(0);
+  endFirst?.();
+  const endThird = await third;
+  endThird();
+  await fifth;
+});

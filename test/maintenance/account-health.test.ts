@@ -276,6 +276,12 @@ describe('the logins at one provider', () => {
     const before = passed;
     await new Promise((resolve) => setTimeout(resolve, 3_000));
     expect(passed - before).toBeLessThanOrEqual(1);
+    // one that is aborted does not wait for its turn
+    const aborted = new AbortController();
+    const last = turns.wait(host, aborted.signal);
+    aborted.abort();
+    await last;
+    expect(passed).toBeLessThan(70);
     signal.abort();
     await Promise.all(waiting);
   });

@@ -31,8 +31,8 @@ async function twoWorkers(accounts: number) {
     }),
     logger: createLogger('silent', 'test'),
     workerId: 'own',
-    retryWatch: async (id, lostId) => {
-      expect(lostId).toBe('other');
+    retryWatch: async (id, isLost) => {
+      expect(['own', 'other', 'unknown'].map(isLost)).toEqual([false, true, true]);
       if (isSlow) await new Promise((resolve) => setTimeout(resolve, 1_100));
       if (isAway || failing.delete(id)) throw new Error('Temporal is away');
       signalled.push(id);

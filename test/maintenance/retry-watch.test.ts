@@ -1,15 +1,17 @@
+import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { afterAll, describe, expect, it } from '@jest/globals';
+import { afterAll, describe, expect, it, jest } from '@jest/globals';
 import { Context, heartbeat } from '@temporalio/activity';
 import type { WorkflowHandle } from '@temporalio/client';
 import { retryWatch } from '../../src/maintenance/lost-watches.ts';
 import { newId } from '../../src/new-id.ts';
 import { accountWorkflowId, QUEUES, SIGNALS, WORKFLOWS } from '../../src/workflows/names.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
-import { startTestWorkers } from '../helpers/product/temporal-workers.ts';
+import { testClient } from '../helpers/product/temporal-workers.ts';
 
-/** The identity of the workers of this test, which stands for that of a lost one. */
-const LOST = `${process.pid}@${hostname()}`;
+/** The id of the worker of this test, which stands for a lost one. */
+const LOST = randomUUID();
+const isLost = (id: string) => id === LOST;
 /** `PendingActivityState` of Temporal's API. */
 const CANCEL_REQUESTED = 3;
 const PATIENT = { timeoutMs: 25_000 };
@@ -20,20 +22,26 @@ const attemptsOf = (accountId: string) => attempts.get(accountId) ?? [];
 /** ends watches whose worker is lost, which notice nothing */
 const ends: (() => void)[] = [];
 
-const workers = await startTestWorkers({
-  async loadAccount() {
-    return { status: 'running', initialSync: null, watch: true };
+const workers = await testClient();
+const stop = await workers.work(
+  {
+    async loadAccount() {
+      return { status: 'running', initialSync: null, watch: true };
+    },
+    async watchMailbox({ accountId }: { accountId: string }) {
+      attempts.set(accountId, [...attemptsOf(accountId), Context.current().info.heartbeatDetails]);
+      await workers.client.workflow.getHandle(accountWorkflowId(accountId)).signal(SIGNALS.mailboxConnected);
+      heartbeat({ isReported: true });
+      await new Promise<void>((resolve) => ends.push(resolve));
+    },
   },
-  async watchMailbox({ accountId }: { accountId: string }) {
-    attempts.set(accountId, [...attemptsOf(accountId), Context.current().info.heartbeatDetails]);
-    await workers.client.workflow.getHandle(accountWorkflowId(accountId)).signal(SIGNALS.mailboxConnected);
-    heartbeat({ isReported: true });
-    await new Promise<void>((resolve) => ends.push(resolve));
-  },
-});
+  undefined,
+  `${process.pid}@${hostname()} ${LOST}`,
+);
 afterAll(async () => {
   for (const end of ends) end();
-  await workers.stop();
+  await stop();
+  await workers.close();
 });
 
 async function start() {
@@ -67,7 +75,7 @@ describe('the watch of a lost worker', () => {
   it('is retried, with what it reported and without an event in the history of its workflow', async () => {
     const { id, workflow } = await start();
     const before = await eventsOf(id);
-    await retryWatch(workers.client, id, LOST);
+    await retryWatch(workers.client, id, isLost);
     await waitFor(() => attemptsOf(id).length === 2, PATIENT);
     expect(attemptsOf(id)).toEqual([undefined, { isReported: true }]);
     const { raw } = await workflow.describe();
@@ -79,9 +87,23 @@ describe('the watch of a lost worker', () => {
 
   it('begins anew with another workflow task where an earlier version has it', async () => {
     const { id, workflow } = await start();
-    await retryWatch(workers.client, id, 'another id');
+    const described = await workflow.describe();
+    described.raw.pendingActivities![0]!.lastWorkerIdentity = `${process.pid}@${hostname()}`;
+    const handle = { ...workflow, describe: async () => described };
+    jest.spyOn(workers.client.workflow, 'getHandle').mockReturnValueOnce(handle as WorkflowHandle<never>);
+    await retryWatch(workers.client, id, isLost);
     await waitFor(() => attemptsOf(id).length === 2, PATIENT);
     expect(attemptsOf(id)).toEqual([undefined, undefined]);
+    await workflow.terminate();
+  });
+
+  it('goes on where it is with a live worker', async () => {
+    const { id, workflow } = await start();
+    const before = await eventsOf(id);
+    await retryWatch(workers.client, id, () => false);
+    const { raw } = await workflow.describe();
+    expect(raw.pendingActivities).toMatchObject([{ attempt: 1 }]);
+    expect(await eventsOf(id)).toBe(before);
     await workflow.terminate();
   });
 
@@ -89,19 +111,19 @@ describe('the watch of a lost worker', () => {
     const { id, workflow } = await start();
     await workflow.signal(SIGNALS.reconnected);
     await untilCancelRequested(workflow);
-    await retryWatch(workers.client, id, LOST);
+    await retryWatch(workers.client, id, isLost);
     await waitFor(() => attemptsOf(id).length === 2, PATIENT);
     await workflow.cancel();
     await untilCancelRequested(workflow);
-    await retryWatch(workers.client, id, LOST);
+    await retryWatch(workers.client, id, isLost);
     await expect(workflow.result()).rejects.toThrow();
   });
 
   it('does nothing where no workflow runs', async () => {
-    await retryWatch(workers.client, newId('account'), LOST);
+    await retryWatch(workers.client, newId('account'), isLost);
     const { id, workflow } = await start();
     await workflow.terminate();
-    await retryWatch(workers.client, id, LOST);
+    await retryWatch(workers.client, id, isLost);
     expect(attemptsOf(id)).toHaveLength(1);
   });
 });

@@ -24,7 +24,7 @@ export interface TestClient {
   /** a client like that of the API, on a separate connection */
   api: Client;
   /** starts workers of the queues, by default all but `webhooks`; returns a function that stops them */
-  work(activities: Activities, queues?: readonly string[]): Promise<() => Promise<void>>;
+  work(activities: Activities, queues?: readonly string[], identity?: string): Promise<() => Promise<void>>;
   close(): Promise<void>;
 }
 
@@ -49,8 +49,8 @@ export async function testClient(): Promise<TestClient> {
       await api.close();
       await close();
     },
-    work: (activities, queues = [QUEUES.mailboxes, QUEUES.commands, QUEUES.sends, QUEUES.background]) =>
-      work(connection, namespace, encryptionKey, activities, queues),
+    work: (activities, queues = [QUEUES.mailboxes, QUEUES.commands, QUEUES.sends, QUEUES.background], identity) =>
+      work(connection, namespace, encryptionKey, { activities, queues, identity }),
   };
 }
 
@@ -72,14 +72,18 @@ async function work(
   connection: NativeConnection,
   namespace: string,
   encryptionKey: Buffer,
-  activities: Activities,
-  queues: readonly string[],
+  {
+    activities,
+    queues,
+    identity,
+  }: { activities: Activities; queues: readonly string[]; identity?: string | undefined },
 ): Promise<() => Promise<void>> {
   const workers = await Promise.all(
     queues.map((taskQueue) =>
       Worker.create({
         connection,
         namespace,
+        ...(identity === undefined ? {} : { identity }),
         taskQueue,
         workflowBundle: BUILT_WORKFLOWS,
         activities,
