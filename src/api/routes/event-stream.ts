@@ -4,7 +4,7 @@ import type { FastifyRequest } from 'fastify';
 import Type from 'typebox';
 import { EVENT_TYPES } from '../../contract/events.ts';
 import { keyExists } from '../../db/access/api-keys.ts';
-import { feedEnd, type FeedFilter, type FeedPlace, readFeed } from '../../db/queries/event-feed.ts';
+import { feedEnd, type FeedFilter, feedPlaceOf, type FeedPlace, readFeed } from '../../db/queries/event-feed.ts';
 import { findSession } from '../../db/access/sessions.ts';
 import { visibleAccounts } from '../http/access.ts';
 import { sessionToken } from '../http/session-cookie.ts';
@@ -49,7 +49,7 @@ export const eventStreamRoutes: Routes = (app, deps) => {
         description:
           'Streams the event feed as server-sent events (`text/event-stream`): `id` is the id of the event, `event` its type, ' +
           '`data` the event. The stream begins now, or after the event in `after` or in `Last-Event-ID`, which browsers send ' +
-          'when they reconnect. It ends when the key is revoked or the session expires.',
+          'when they reconnect; an `id` alone comes first, to go on after before there is an event. It ends when the key is revoked or the session expires.',
         querystring: StreamQuery,
         response: responsesAs('text/event-stream', 'The events', Type.String()),
       },
@@ -84,27 +84,32 @@ export const eventStreamRoutes: Routes = (app, deps) => {
 async function beginOf(
   { db }: RouteDeps,
   { query, headers, caller }: Pick<FastifyRequest, 'headers' | 'caller'> & { query: Type.Static<typeof StreamQuery> },
-): Promise<Pick<Following, 'filter' | 'after'>> {
+): Promise<Pick<Following, 'filter' | 'after' | 'newestId'>> {
   const last = headers['last-event-id'] ?? query.after;
   const filter: FeedFilter = {
     types: query.types === undefined ? EVENT_TYPES : readTypes(query.types),
     accountIds: visibleAccounts(caller, query.account_id),
   };
-  return { filter, after: typeof last === 'string' ? await readPlace(db, caller, last) : await feedEnd(db) };
+  if (typeof last === 'string') return { filter, after: await readPlace(db, caller, last) };
+  const newest = await readFeed(db, { ...filter, types: EVENT_TYPES }, { limit: 1, newestFirst: true });
+  const place = newest.lastId === undefined ? undefined : await feedPlaceOf(db, newest.lastId);
+  return { filter, after: place ?? (await feedEnd(db)), newestId: place && newest.lastId };
 }
 
 interface Following {
   filter: FeedFilter;
   after: FeedPlace;
+  /** the newest event before a stream that begins now: one that is cut off before its first event goes on after this */
+  newestId?: string | undefined;
   apiKeyId: string;
   /** the token of the session that opened the stream; undefined: a key did */
   session: string | undefined;
   signal: AbortSignal;
 }
 
-async function* follow(deps: RouteDeps, { filter, after, signal, ...owner }: Following): AsyncGenerator<string> {
+async function* follow(deps: RouteDeps, { filter, after, newestId, signal, ...owner }: Following): AsyncGenerator<string> {
   const { db } = deps;
-  yield 'retry: 2000\n\n';
+  yield `retry: 2000\n${newestId === undefined ? '' : `id: ${newestId}\n`}\n`;
   let place = after;
   let admittedAt = performance.now();
   let keptAliveAt = performance.now();
