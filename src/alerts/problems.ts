@@ -1,4 +1,5 @@
 import { type SQL, sql } from 'drizzle-orm';
+import { ENDPOINT_NAME } from '../db/queries/endpoint-name.ts';
 import { statusBeganAt } from '../db/queries/overview.ts';
 
 /** An endpoint, or a mailbox that cannot be reached, is reported after so long. A refused login is reported at once. */
@@ -37,7 +38,7 @@ export function problemsAt(now: Date, backlog: number): SQL {
     union all
     select 'server:' || server, 'server_unreachable', null, server, detail, server, mailboxes, since, true from servers
     union all
-    select 'endpoint:' || id, 'endpoint_failing', id, coalesce(nullif(description, ''), url),
+    select 'endpoint:' || id, 'endpoint_failing', id, ${sql.raw(ENDPOINT_NAME)},
         case when enabled then failed_attempts || ' calls failed in a row' else 'disabled: ' || disabled_reason end, '', 1,
         coalesce(failing_since, updated_at), true
       from webhook_endpoints

@@ -181,8 +181,9 @@ function serveSignIn(
 
   serveOAuthCallback(app, deps, async (request, { token, credentials, result }) => {
     const page = (query: string) => `${settings.publicUrl}/connect/${token}?${query}`;
-    const link = await linkOf(token, request.ip);
-    requireOpen(link);
+    const link = await findAuthLink(db, token);
+    // the page says how it ended
+    if (!link || stateOf(link) !== 'open') return `${settings.publicUrl}/connect/${token}`;
     if ('error' in result) return page(`error=${encodeURIComponent(result.error)}`);
     if (!(await beginAttempt(db, link.id))) return page('error=too_many_requests');
     try {

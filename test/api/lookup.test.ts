@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { sql } from 'drizzle-orm';
+import { problemsAt } from '../../src/alerts/problems.ts';
 import { LOOKED_UP, type LookupList } from '../../src/contract/lookup.ts';
 import { MOST_HITS } from '../../src/db/queries/lookup.ts';
 import { newId } from '../../src/new-id.ts';
@@ -70,6 +72,21 @@ describe('GET /lookup', () => {
     expect((await found('0%')).map(({ id }) => id)).toEqual([account]);
     expect(await found('_')).toEqual([]);
     expect((await api.call('GET', '/lookup?q=')).statusCode).toBe(400);
+  });
+
+  it('names an endpoint without the user and password of its URL', async () => {
+    const { id } = await post<{ id: string }>('/webhooks/endpoints', {
+      url: 'https://caller:pa%40ss@93.184.215.15/hook',
+      trigger_events: ['email.new'],
+    });
+    for (const q of [id, '215.15']) expect(await found(q)).toMatchObject([{ id, name: 'https://93.184.215.15/hook' }]);
+    for (const q of ['caller', 'pa%40']) expect(await found(q)).toEqual([]);
+    await api.database.db.execute(sql`
+      update webhook_endpoints set failing_since = now() - interval '1 hour', failed_attempts = 9 where id = ${id}`);
+    const overview = (await api.call('GET', '/overview')).json<{ problems: { id: string; name: string }[] }>();
+    expect(overview.problems).toContainEqual(expect.objectContaining({ id, name: 'https://93.184.215.15/hook' }));
+    const { rows } = await api.database.db.execute<{ name: string }>(problemsAt(new Date(), 0));
+    expect(rows.map(({ name }) => name)).toContain('https://93.184.215.15/hook');
   });
 
   it('lists a bounded number', async () => {

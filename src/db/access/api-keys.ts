@@ -1,5 +1,5 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
-import { and, asc, eq, like, ne, sql } from 'drizzle-orm';
+import { and, asc, eq, isNull, like, ne, sql } from 'drizzle-orm';
 import type pg from 'pg';
 import type { ApiKey, Permissions } from '../../contract/api-key.ts';
 import { ID_PREFIXES, isId } from '../../contract/ids.ts';
@@ -14,6 +14,7 @@ import { apiKeys } from '../schema/index.ts';
  */
 const GENERATED = /^(mbx_[0-9a-f]{12})_[0-9a-f]{64}$/;
 const BOOTSTRAP_PREFIX = 'boot_';
+const BOOTSTRAP_NAME = 'bootstrap';
 const BOOTSTRAP_LOCK = 7_364_218_093;
 
 /** The key of a request, or the person who is signed in (`per_…`, see persons.ts), and what they may do. */
@@ -178,9 +179,11 @@ export async function ensureFirstKey(db: Db, configured: string | undefined): Pr
     await tx.execute(sql`select pg_advisory_xact_lock(${BOOTSTRAP_LOCK})`);
     if (configured !== undefined) {
       const digest = digestOf(configured);
-      await tx.delete(apiKeys).where(and(like(apiKeys.prefix, `${BOOTSTRAP_PREFIX}%`), ne(apiKeys.digest, digest)));
+      // no call of the API makes one with both
+      const isConfigured = and(IS_KEY, isNull(apiKeys.createdBy), eq(apiKeys.name, BOOTSTRAP_NAME));
+      await tx.delete(apiKeys).where(and(isConfigured, ne(apiKeys.digest, digest)));
       const existing = await tx.select({ id: apiKeys.id }).from(apiKeys).where(eq(apiKeys.digest, digest));
-      if (existing.length === 0) await createApiKey(tx, { name: 'bootstrap', expiresAt: null, key: configured });
+      if (existing.length === 0) await createApiKey(tx, { name: BOOTSTRAP_NAME, expiresAt: null, key: configured });
       return undefined;
     }
     const anyKey = await tx.select({ id: apiKeys.id }).from(apiKeys).limit(1);

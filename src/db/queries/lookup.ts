@@ -1,5 +1,6 @@
 import type pg from 'pg';
 import { isId } from '../../contract/ids.ts';
+import { ENDPOINT_NAME, PUBLIC_URL } from './endpoint-name.ts';
 import { LOOKED_UP, type LookedUp, type LookupHit } from '../../contract/lookup.ts';
 
 /** Objects that a lookup lists at most. */
@@ -18,7 +19,7 @@ const BY_ID: Record<LookedUp, string> = {
   tracking: `select id, account_id, email_id, coalesce(label, '') as name from tracking_records where id = $1`,
   event: `select id, account_id, null as email_id, type as name from events where id = $1`,
   delivery: `select id, account_id, null as email_id, event_type as name from deliveries where id = $1`,
-  endpoint: `select id, null as account_id, null as email_id, coalesce(nullif(description, ''), url) as name
+  endpoint: `select id, null as account_id, null as email_id, ${ENDPOINT_NAME} as name
     from webhook_endpoints where id = $1`,
   replay: `select id, null as account_id, null as email_id, status as name from replays where id = $1`,
   import: `select id, account_id, null as email_id, status as name from imports where id = $1`,
@@ -40,8 +41,8 @@ const BY_NAME = `
   select 'account' as kind, id, id as account_id, null as email_id, name from accounts
   where removed_at is null and (name ilike $1 or user_id ilike $1)
   union all
-  select 'endpoint', id, null, null, coalesce(nullif(description, ''), url) from webhook_endpoints
-  where description ilike $1 or url ilike $1`;
+  select 'endpoint', id, null, null, ${ENDPOINT_NAME} from webhook_endpoints
+  where description ilike $1 or ${PUBLIC_URL} ilike $1`;
 
 /**
  * Finds the object with an id, the emails with a Message-ID, or the mailboxes and endpoints whose name contains a text.

@@ -1,4 +1,5 @@
 import type pg from 'pg';
+import { ENDPOINT_NAME } from './endpoint-name.ts';
 import type { Overview, OverviewBucket, OverviewPeriod, Problem } from '../../contract/overview.ts';
 
 /** Length and number of the buckets of each period. */
@@ -179,10 +180,10 @@ const PROBLEMS = `
     from accounts where removed_at is null and status = 'running' and not_in_sync_since is not null
     order by not_in_sync_since limit ${PROBLEMS_OF_A_KIND})
   union all
-  (select 'endpoint_disabled', id, coalesce(nullif(description, ''), url), disabled_reason, updated_at, null, 0
+  (select 'endpoint_disabled', id, ${ENDPOINT_NAME}, disabled_reason, updated_at, null, 0
     from webhook_endpoints where not enabled and disabled_reason is not null order by updated_at limit ${PROBLEMS_OF_A_KIND})
   union all
-  (select 'endpoint_failing', id, coalesce(nullif(description, ''), url),
+  (select 'endpoint_failing', id, ${ENDPOINT_NAME},
       case when failed_attempts = 1 then '1 call failed in a row' else failed_attempts || ' calls failed in a row' end,
       failing_since, null, 0
     from webhook_endpoints where enabled and failing_since is not null order by failing_since limit ${PROBLEMS_OF_A_KIND})`;

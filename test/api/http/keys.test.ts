@@ -101,4 +101,14 @@ describe('a key', () => {
     await waitFor(async () => (await call(own)).statusCode === 401);
     expect((await call('another-key-of-the-operators-own')).statusCode).toBe(200);
   });
+
+  it('of the operator is replaced by the next one whatever its form, and no other key is', async () => {
+    const named = (await api.call('POST', '/api-keys', { body: { name: 'bootstrap' } })).json<{ api_key: string }>();
+    const generated = `mbx_${'0'.repeat(12)}_${'1'.repeat(64)}`;
+    await ensureFirstKey(api.database.db, generated);
+    expect((await call(generated)).statusCode).toBe(200);
+    await ensureFirstKey(api.database.db, 'the-next-key-of-the-operator');
+    await waitFor(async () => (await call(generated)).statusCode === 401);
+    expect((await call(named.api_key)).statusCode).toBe(200);
+  });
 });

@@ -60,6 +60,13 @@ it('a response of the provider counts for the browser that began the sign-in, on
   const returned = await answerTo(url, cookie);
   expect(targetOf(returned.body)).toBe(`${link}?error=access_denied`);
   expect(targetOf((await answerTo(url, cookie)).body)).toMatch(/lost\?error=expired/);
+  // closed in another window while its owner is at the provider: the page of the link says how it ended
+  const third = await begin();
+  const cookieOfThird = String(third.headers['set-cookie']).split(';')[0] ?? '';
   const other = await begin();
   expect(targetOf((await answerTo(other.json<{ url: string }>().url, cookie)).body)).toMatch(/lost\?error=expired/);
+  const headers = { 'sec-fetch-site': 'same-origin' };
+  expect((await api.app.inject({ method: 'POST', url: `${path}/cancel`, headers })).statusCode).toBe(200);
+  const late = await answerTo(third.json<{ url: string }>().url, cookieOfThird);
+  expect([late.statusCode, targetOf(late.body)]).toEqual([200, link]);
 });

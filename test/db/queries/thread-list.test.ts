@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { eq, inArray, sql } from 'drizzle-orm';
+import type { EmailList } from '../../../src/contract/email.ts';
 import type { ThreadList } from '../../../src/contract/thread.ts';
 import { emails, mergingThreads, threadSummaries } from '../../../src/db/schema/index.ts';
 import { deleteMailRows } from '../../../src/db/coordination/removal.ts';
@@ -69,6 +70,24 @@ describe('the list', () => {
       ],
     });
     expect(data[1]).toMatchObject({ emails_count: 1, unread_count: 0, is_starred: false, has_attachments: false });
+  });
+
+  it('has the folders that its emails show', async () => {
+    const all = await storeFolder(api.database, account, { role: 'ALL' });
+    const archive = await storeFolder(api.database, account, { role: 'ARCHIVE' });
+    const { emailIds } = await thread([2], { folders: [inbox, all, archive], deletedIn: [archive] });
+    expect((await list()).data[0]?.folders).toEqual([inbox]);
+    await thread([3], { folders: [all] });
+    expect((await list()).data.map(({ folders }) => folders)).toEqual([[all], [inbox]]);
+    // a move without MOVE has copied it, and removes it from INBOX next
+    await api.database.db.execute(sql`
+      update locations set deleted = folder_id = ${all}, pending_removal_since = case when folder_id = ${inbox} then now() end
+      where email_id = ${emailIds[0]}`);
+    const inboxAndArchive = await Promise.all(
+      [inbox, archive].map((id) => api.get<EmailList>(`/${account}/folders/${id}/emails`)),
+    );
+    expect(inboxAndArchive.map(({ data }) => data.map(({ id }) => id))).toEqual([[], emailIds]);
+    expect((await list()).data[1]?.folders).toEqual([archive]);
   });
 
   it('is paged by cursor and filtered', async () => {

@@ -4,6 +4,7 @@ import { ANSWERED, FORWARDED, STARRED } from '../../../contract/flags.ts';
 import { likePattern } from '../../../contract/search-text.ts';
 import { slot } from '../../driver/statement.ts';
 import { type PagedList, searchedText, searchPage, textConditions } from './email-search.ts';
+import { isGoingAway } from '../pending-removal.ts';
 import { storedIdsOf, threadOf } from './merging-threads.ts';
 
 /** Filters of a list of emails, combined with AND. */
@@ -270,9 +271,8 @@ export function isIn(folderIds: SQL): SQL {
     from locations x where x.email_id = e.id), false)`;
 }
 
-/** The condition that a location counts: one marked with \Deleted only counts when the email has no other. */
+/** The condition that a location counts: one that is going away only counts when the email has no other. */
 function isLocation(alias: 'p' | 'x'): SQL {
-  const location = sql.raw(alias);
-  return sql`(not ${location}.deleted
-    or (select bool_and(y.deleted) from locations y where y.email_id = ${location}.email_id))`;
+  return sql.raw(`(not ${isGoingAway(alias)}
+    or (select bool_and(${isGoingAway('y')}) from locations y where y.email_id = ${alias}.email_id))`);
 }

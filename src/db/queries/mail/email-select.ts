@@ -57,6 +57,12 @@ const FLAGS = `case when coalesce(cardinality(e.flags), 0) = 0
     || ',"is_forwarded":' || ('${FORWARDED}' = any(e.flags))::text || ',"keywords":'
     || array_to_json(array(select flag from unnest(e.flags) flag where left(flag, 1) <> '\\'))::text end`;
 
+/** SQL: the locations of the email under this alias, a JSON array of LocationOfEmail; null: it has none. */
+export function locationsOf(alias: string): string {
+  return `(select json_agg(json_build_object('folderId', f.id, 'role', f.role, 'deleted', ${isGoingAway('o')}))
+    from locations o join folders f on f.id = o.folder_id where o.email_id = ${alias}.id)`;
+}
+
 const FRAME = `'{"object":"Email","id":"' || e.id || '","account_id":"' || e.account_id || '","thread_id":"' || ${THREAD_ID}
   || '",' || c.head || ',"folders":[' || coalesce('"' || l.folder_id || '"', '') || '],"is_unread":' || e.is_unread::text
   || ${FLAGS} || ',"is_complete":' || e.is_complete::text || ',"origin":"' || case when e.origin = 'api' then 'api' else 'external' end
@@ -70,8 +76,7 @@ const COLUMNS_OF_FRAME = `json_build_object('id', e.id, 'accountId', e.account_i
   'isUnread', e.is_unread, 'flags', e.flags, 'draftId', e.draft_id, 'origin', e.origin, 'isEcho', e.is_echo, 'sentBy', e.sent_by,
   'trackingId', e.tracking_id, 'bounce', e.bounce, 'complaint', e.complaint, 'autoReply', e.auto_reply,
   'calendar', e.calendar, 'isComplete', e.is_complete,
-  'locations', (select json_agg(json_build_object('folderId', f.id, 'role', f.role, 'deleted', ${isGoingAway('o')}))
-    from locations o join folders f on f.id = o.folder_id where o.email_id = e.id))`;
+  'locations', ${locationsOf('e')})`;
 
 const END = `',"attachments":' || c.attachments::text || ',"headers":' || c.headers::text || '}'`;
 const END_OF_METADATA = `',"body":"","body_plain":"","body_new":null,"attachments":[],"headers":' || c.headers::text || '}'`;

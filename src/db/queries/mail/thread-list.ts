@@ -5,7 +5,8 @@ import type { ThreadSummary } from '../../../contract/thread.ts';
 import { compile, slot, statement } from '../../driver/statement.ts';
 import { type EmailFilter, pageValues, shapeOf } from './email-page.ts';
 import { type AccountIds, newestOfEach, VISIBLE } from './email-page-of-accounts.ts';
-import { snippetFrom, TEXTS } from './email-select.ts';
+import { type LocationOfEmail, shownFolders } from './email-object.ts';
+import { locationsOf, snippetFrom, TEXTS } from './email-select.ts';
 import { storedIdsOf } from './merging-threads.ts';
 import { threadsWithEmails } from './threads-with-emails.ts';
 
@@ -45,7 +46,7 @@ const SHOWN_EMAILS = sql.raw('20');
 const pageOf = (ids: SQL) => sql`
     with page as materialized (${ids})
     select t.thread_id as id, t.account_id, t.last_date, t.last_email_id, t.emails, t.unread, t.starred,
-      t.with_attachments, e.subject, c.snippet, ${sql.raw(TEXTS)} as texts, shown.participants, shown.folders
+      t.with_attachments, e.subject, c.snippet, ${sql.raw(TEXTS)} as texts, shown.participants, shown.locations
     from page join thread_summaries t on t.thread_id = page.id
     join emails e on e.id = t.last_email_id
     left join email_contents c on c.email_id = e.id
@@ -56,7 +57,7 @@ const pageOf = (ids: SQL) => sql`
           order by n.date desc, n.id desc limit ${SHOWN_EMAILS}) n
         order by n.date desc, n.id desc limit ${SHOWN_EMAILS})
       select (select json_agg(n.from_attendee order by n.date desc, n.id desc) from newest n) as participants,
-        (select json_agg(distinct p.folder_id) from newest n join locations p on p.email_id = n.id) as folders
+        (select json_agg(${sql.raw(locationsOf('n'))}) from newest n) as locations
     ) shown
     order by page.date desc, page.id desc`;
 
@@ -73,7 +74,8 @@ interface Row {
   snippet: string | null;
   texts: string | null;
   participants: Attendee[];
-  folders: string[] | null;
+  /** of each of its newest emails */
+  locations: (LocationOfEmail[] | null)[];
 }
 
 /** A page of an account's threads, the one with the latest email first; one statement. */
@@ -172,6 +174,6 @@ function toSummary(row: Row): ThreadSummary {
     unread_count: row.unread,
     is_starred: row.starred > 0,
     has_attachments: row.with_attachments > 0,
-    folders: row.folders ?? [],
+    folders: [...new Set(row.locations.flatMap((locations) => shownFolders(locations ?? [])))].sort(),
   };
 }
