@@ -138,7 +138,7 @@ async function watchAdmitted(
     ];
     await Promise.race(parts);
   } catch (error) {
-    // a connection that was closed on purpose is no failure of the mailbox
+    // the mailbox has not failed: its connection was closed on purpose
     if (end.signal.aborted) return;
     await noteFailure(deps, accountId, error);
     await obeyPause(error, end.signal);

@@ -24,7 +24,7 @@ const STUCK_ATTEMPTS = 3;
 
 /**
  * Starts a run, unless it is under way. One whose workflow tasks keep failing is replaced by a new one.
- * @returns the one that was under way and goes on
+ * @returns the one that was under way and continues
  */
 export async function ensureRun(
   { client, logger }: RunDeps,

@@ -136,7 +136,7 @@ describe('the stream of events', () => {
     await waitFor(() => later.text.includes('event: account.remove'), { what: 'what came after' });
     expect(later.text).not.toContain('event: account.add');
 
-    // one that is cut off before its first event gives an id to go on after, as browsers do; its filter does not matter
+    // one that is cut off before its first event gives an id to continue after, as browsers do; its filter does not matter
     const cut = await connect('?types=account.reconnect');
     await waitFor(() => cut.text !== '', { what: 'the beginning' });
     const begun = /^retry: 2000\nid: (evt_\w+)\n\n$/.exec(cut.text)?.[1] ?? '';

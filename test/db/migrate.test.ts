@@ -39,6 +39,7 @@ const RELEASED = {
   '0022_plans_for_large_accounts': '899148a52396bcb8e3340cfc6ec30713026846d35a823287a699665357332901',
   '0023_erased_events': 'fbd0b54bd4b771a6b54037f764ef0c7ef83b88a9f00bdc66b6d0426602ae2a55',
   '0024_login_slowness': '81883cc01c6186a74b9f6417c1493623b22665a228f74d4f5c8aa8e89ff75d91',
+  '0025_followed_since': '44cc92feb52210b4344410928ebb3d906d12bb1e11b62afa6223ae49d43729b5',
 };
 
 let whole: TestDatabase;

@@ -137,7 +137,7 @@ describe('an account that is not in sync', () => {
     await setSynced(id, 1);
     const workflow = await the.client.workflow.start(WORKFLOWS.account, {
       workflowId: accountWorkflowId(id),
-      taskQueue: 'nobody',
+      taskQueue: 'without-workers',
       args: [{ accountId: id }],
       typedSearchAttributes: [{ key: SEARCH_KEYS.mailStatus, value: state }],
     });

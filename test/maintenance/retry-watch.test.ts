@@ -97,7 +97,7 @@ describe('the watch of a lost worker', () => {
     await workflow.terminate();
   });
 
-  it('goes on where it is with a live worker', async () => {
+  it('continues where it is with a live worker', async () => {
     const { id, workflow } = await start();
     const before = await eventsOf(id);
     await retryWatch(workers.client, id, () => false);

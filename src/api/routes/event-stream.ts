@@ -49,7 +49,7 @@ export const eventStreamRoutes: Routes = (app, deps) => {
         description:
           'Streams the event feed as server-sent events (`text/event-stream`): `id` is the id of the event, `event` its type, ' +
           '`data` the event. The stream begins now, or after the event in `after` or in `Last-Event-ID`, which browsers send ' +
-          'when they reconnect; an `id` alone comes first, to go on after before there is an event. It ends when the key is revoked or the session expires.',
+          'when they reconnect; an `id` alone comes first, to reconnect by before there is an event. It ends when the key is revoked or the session expires.',
         querystring: StreamQuery,
         response: responsesAs('text/event-stream', 'The events', Type.String()),
       },
@@ -99,7 +99,7 @@ async function beginOf(
 interface Following {
   filter: FeedFilter;
   after: FeedPlace;
-  /** the newest event before a stream that begins now: one that is cut off before its first event goes on after this */
+  /** the newest event before a stream that begins now: one that is cut off before its first event continues after this */
   newestId?: string | undefined;
   apiKeyId: string;
   /** the token of the session that opened the stream; undefined: a key did */
@@ -107,7 +107,10 @@ interface Following {
   signal: AbortSignal;
 }
 
-async function* follow(deps: RouteDeps, { filter, after, newestId, signal, ...owner }: Following): AsyncGenerator<string> {
+async function* follow(
+  deps: RouteDeps,
+  { filter, after, newestId, signal, ...owner }: Following,
+): AsyncGenerator<string> {
   const { db } = deps;
   yield `retry: 2000\n${newestId === undefined ? '' : `id: ${newestId}\n`}\n`;
   let place = after;

@@ -1,4 +1,4 @@
-import { and, eq, getTableColumns, gt, ilike, isNotNull, isNull, not, or, type SQL, sql } from 'drizzle-orm';
+import { and, eq, getTableColumns, ilike, isNull, or, type SQL, sql } from 'drizzle-orm';
 import type { Account, AccountStatus, Encryption, InitialSyncStatus, ServerSettings } from '../../contract/account.ts';
 import type { FolderChoice } from '../../contract/mailbox-config.ts';
 import { notInSyncDetail } from './account-health.ts';
