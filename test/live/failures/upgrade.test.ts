@@ -56,7 +56,8 @@ async function embedded(): Promise<Installation> {
   return {
     begin: async (root) => {
       running = start(dir, settings, 'dist/start.js', root);
-      await running.ready(120_000);
+      // an earlier version may build its Temporal server first, once on this machine
+      await running.ready(600_000);
       return new Api(`http://127.0.0.1:${settings.PORT}`, KEY);
     },
     kill,
@@ -226,7 +227,7 @@ const hasFirst = await hasCommit(FIRST_VERSION);
     const gone = before.find(({ subject }) => subject === 'before 1');
     await doveadm(user, 'expunge', '-u', user.user, 'mailbox', 'INBOX', 'header', 'message-id', gone?.message_id ?? '');
     api = await installation.begin(projectRoot());
-  }, 600_000);
+  }, 1_200_000);
 
   afterAll(async () => {
     await box?.close();
