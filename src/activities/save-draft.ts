@@ -1,6 +1,7 @@
-import { withRenewal } from '../async.ts';
+import { sleep, withRenewal } from '../async.ts';
+import { ApiError } from '../contract/errors.ts';
 import { type MailboxDeps, withMailbox } from '../mailbox/with-mailbox.ts';
-import { giveUpDraft as giveUp, loadDraft, markDraftDeleted, renewDraft } from '../outgoing/draft-state.ts';
+import { giveUpDraft as giveUp, isReserved, loadDraft, markDraftDeleted, renewDraft } from '../outgoing/draft-state.ts';
 import { MayBeAppended, removeDraftEmail, saveDraft, type Saving } from '../sending/drafts.ts';
 import { deleteUnneeded } from '../sending/unneeded-files.ts';
 import { toFailure } from './failures.ts';
@@ -12,6 +13,9 @@ export interface DraftDeps extends MailboxDeps {
 }
 
 export type DraftActivities = ReturnType<typeof createDraftActivities>;
+
+/** Between two looks at a draft that is being saved or sent. */
+const POLL_MS = 200;
 
 interface DraftRef {
   accountId: string;
@@ -51,14 +55,33 @@ export function createDraftActivities(deps: DraftDeps) {
     await withHeartbeat(() => withMailbox(deps, accountId, (ctx) => removeDraftEmail(ctx, previousId)));
   }
 
-  /** Deletes a draft permanently. */
-  async function deleteDraftMail({ accountId, draftId }: DraftRef): Promise<void> {
-    await withHeartbeat(() =>
-      withMailbox(deps, accountId, async (ctx) => {
+  /**
+   * Deletes a draft permanently. `isRequested`: a caller deletes it, and gets `not_found` when it was sent or replaced while the
+   * call waited for its turn.
+   */
+  async function deleteDraftMail({
+    accountId,
+    draftId,
+    isRequested = false,
+  }: DraftRef & { isRequested?: boolean }): Promise<void> {
+    await withHeartbeat(async () => {
+      if (isRequested) await untilDeletable({ accountId, draftId });
+      await withMailbox(deps, accountId, async (ctx) => {
         await removeDraftEmail(ctx, draftId);
         await markDraftDeleted(db, draftId);
-      }),
-    );
+      });
+    });
+  }
+
+  /** Waits for a save or send of the draft to end. @throws ApiError not_found when that has replaced or sent it */
+  async function untilDeletable({ accountId, draftId }: DraftRef): Promise<void> {
+    for (;;) {
+      const draft = await loadDraft(db, accountId, draftId);
+      if (!draft || draft.state === 'superseded' || draft.state === 'sent')
+        throw new ApiError('not_found', 'no draft has this id');
+      if (!(await isReserved(db, draft))) return;
+      await sleep(POLL_MS);
+    }
   }
 
   return { appendDraft, giveUpDraft, removeSuperseded, deleteDraftMail };

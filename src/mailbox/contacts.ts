@@ -5,6 +5,7 @@ import type { Tx } from '../db/driver/client.ts';
 import { contacts as contactsTable } from '../db/schema/index.ts';
 import { Writes } from '../db/driver/writes.ts';
 import { isBounceSender } from '../mime/bounces.ts';
+import { storableJson } from '../runtime/storable.ts';
 
 /** Who wrote and received an email. */
 export interface People {
@@ -66,7 +67,7 @@ export function writeContacts(writes: Writes, accountId: string, mails: { date: 
   // names are looked up.
   writes.read(
     'seen_contacts',
-    sql`select * from json_to_recordset(${JSON.stringify(people)}::json)
+    sql`select * from json_to_recordset(${storableJson(people)}::json)
       as s(address text, name text, named_at timestamptz, last_at timestamptz)`,
   );
   writes.add(

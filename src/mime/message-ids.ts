@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { storable } from './read/charsets.ts';
+import { storable } from '../runtime/storable.ts';
 
 /** Longer ids are cut (in characters): RFC 5322 limits lines, and index entries are bounded. */
 const MAX_ID = 600;

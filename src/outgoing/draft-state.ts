@@ -82,6 +82,13 @@ export async function storedSource(
   return row;
 }
 
+/** How many entries To, Cc and Bcc of a draft have. */
+export async function recipientsOfDraft(db: Queryable, id: string): Promise<number> {
+  const { rows } = await db.execute<{ count: number }>(sql`
+    select jsonb_array_length(to_attendees || cc_attendees || bcc_attendees) as count from emails where draft_id = ${id}`);
+  return rows[0]?.count ?? 0;
+}
+
 /** A draft that this API saves, by its Message-ID. */
 export interface AwaitedDraft {
   id: string;
@@ -140,17 +147,23 @@ export interface EnteredDraft {
   emailId: string;
 }
 
-/** new → active; saving | failed → active, for drafts that were saved through the API. One statement. */
+/**
+ * new → active; saving | failed → active, for drafts that were saved through the API, and active → superseded for those that they
+ * replace. One statement.
+ */
 export async function emailsEnteredDrafts(tx: Tx, entered: EnteredDraft[], now = new Date()): Promise<void> {
   if (entered.length === 0) return;
   const rows = entered.map(({ draftId, emailId }) => ({ id: draftId, email_id: emailId }));
   await tx.execute(sql`
-    insert into drafts (id, account_id, email_id, message_id, state, created_at, updated_at)
+    with entered as (insert into drafts (id, account_id, email_id, message_id, state, created_at, updated_at)
     select r.id, e.account_id, e.id, e.message_id, 'active', ${now.toISOString()}::timestamptz, ${now.toISOString()}::timestamptz
     from json_to_recordset(${JSON.stringify(rows)}::json) as r(id text, email_id text) join emails e on e.id = r.email_id
     on conflict (id) do update
       set email_id = excluded.email_id, state = 'active', held_by = null, updated_at = excluded.updated_at
-      where drafts.state in ('saving', 'failed')`);
+      where drafts.state in ('saving', 'failed')
+      returning id)
+    update drafts d set state = 'superseded', superseded_by = d.held_by, held_by = null, updated_at = now()
+    from entered where d.held_by = entered.id and d.state = 'active'`);
 }
 
 /**

@@ -115,7 +115,7 @@ interface Source {
 async function draftSource(deps: ComposeDeps, send: SendRow, draftId: string): Promise<Source> {
   const draft = await loadDraft(deps.db, send.accountId, draftId);
   const stored = draft?.emailId ? await storedSource(deps.db, send.accountId, draft.emailId) : undefined;
-  if (!draft?.emailId || !stored) throw new ApiError('not_found', 'no draft has this id');
+  if (draft?.state !== 'active' || !draft.emailId || !stored) throw new ApiError('not_found', 'no draft has this id');
   return {
     isLarge: await isLarge(deps.storage, stored.key),
     draftEmailId: draft.emailId,
@@ -124,6 +124,8 @@ async function draftSource(deps: ComposeDeps, send: SendRow, draftId: string): P
         send.messageId ?? writableId(draft.messageId) ?? ownMessageId(deps, owner.email, messagePartOf(send.id));
       const source = await loadDraftSource(deps.storage, stored.key);
       const forms = await composeDraft(deps, source, { owner, messageId, date: new Date() }, trackingOf(send));
+      const { withoutAddress } = forms.envelope;
+      if (withoutAddress !== undefined) throw new ApiError('invalid_parameters', withoutAddress);
       if (forms.envelope.to.length === 0) throw new ApiError('invalid_parameters', 'to: the draft has no recipients');
       return { forms, messageId, bcc: stored.bcc };
     },

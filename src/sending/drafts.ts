@@ -81,6 +81,8 @@ async function appendDraft(
 ): Promise<void> {
   const { id, accountId } = draft;
   const messageId = await assignMessageId(deps.db, id, draft.messageId ?? newMessageId(settings.owner.email));
+  const isRepeated = draft.messageId !== null;
+  if (isRepeated && (await withMailbox(deps, accountId, (ctx) => ingestSaved(ctx, messageId)))) return;
   const previous = previousId ? await loadPrevious(deps, accountId, previousId) : undefined;
   const message = await composeMessage(deps, settings, { ...draft, messageId }, previous).catch(async (error) => {
     // The previous draft's files are deleted with its email, which another program may have deleted by now.
@@ -118,6 +120,15 @@ async function composeMessage(
     throw new ApiError('invalid_parameters', 'tracking_options requires html, which the draft does not have');
   }
   return compose(message, { keepBcc: true });
+}
+
+/** Ingests the message that an earlier attempt has appended. False: Drafts does not have it. */
+async function ingestSaved(ctx: SyncContext, messageId: string): Promise<boolean> {
+  const folder = await ensureRoleFolder(ctx, 'DRAFTS');
+  const selected = await openFolder(ctx.session, folder.path);
+  const uids = await findByMessageId(ctx.session, messageId);
+  if (uids.length > 0) await orMayBeAppended(() => ingestAppended(ctx, folder, selected, uids.slice(-1)));
+  return uids.length > 0;
 }
 
 async function appendOnce(

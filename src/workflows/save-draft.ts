@@ -116,6 +116,6 @@ export interface DeleteDraftInput {
 export async function deleteDraft({ accountId, draftId, startBy }: DeleteDraftInput): Promise<void> {
   const shown = trackState('removing');
   refuseLateStart(startBy);
-  await deleteDraftMail({ accountId, draftId });
+  await deleteDraftMail({ accountId, draftId, isRequested: true });
   shown.enter('removed');
 }

@@ -69,6 +69,16 @@ describe('an arrival is recognised', () => {
     expect(it?.kind === 'email' ? it.emailId : it?.kind).toBe(expected);
   });
 
+  it('as new when a program has saved a draft again: same Message-ID, same size', () => {
+    const saved = arrival({ identity: 'x' });
+    const [here, inTrash] = [candidate({ vanishedAt: gone }), candidate({ folderId: 'fld_b', vanishedAt: gone })];
+    expect(matchMessages('fld_a', [saved], [here], true).get(7)?.kind).toBe('new');
+    expect(matchMessages('fld_a', [saved], [here]).get(7)?.kind).toBe('email');
+    // moved back to Drafts
+    expect(matchMessages('fld_a', [saved], [inTrash], true).get(7)?.kind).toBe('email');
+    expect(matchMessages('fld_a', [arrival()], [here], true).get(7)?.kind).toBe('email');
+  });
+
   it('each known mail once: of two equal arrivals, one is new', () => {
     const found = matchMessages('fld_b', [arrival(), arrival({ uid: 8 })], [candidate({ vanishedAt: gone })]);
     expect([found.get(7)?.kind, found.get(8)?.kind]).toEqual(['email', 'new']);
@@ -99,7 +109,7 @@ describe('arrivals and what this API sent or saved', () => {
     ...over,
   });
   const rules = (over: Partial<MatchRules> = {}): MatchRules => ({
-    ...{ folderId: 'fld_b', source: 'live', sentCopies: 'never', baselineBefore: null },
+    ...{ folderId: 'fld_b', isDrafts: false, source: 'live', sentCopies: 'never', baselineBefore: null },
     ...over,
   });
   const reported = (given: MatchRules, metas: MessageMeta[], known: MatchFacts) =>

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { ParsedMail } from '../../src/mime/read/parsed-mail.ts';
-import { readMessage } from '../../src/mime/read/read-message.ts';
+import { minimalMail, readMessage } from '../../src/mime/read/read-message.ts';
 
 /** Mails that make what is read of them costly, or what cannot be stored. */
 
@@ -45,6 +45,34 @@ describe('texts are cut between characters', () => {
   ])('%s', async (_, text) => {
     const { bounce, calendar: event, messageId, complaint } = await read(text);
     expect([bounce, event, messageId, complaint].map(isStorable)).toEqual([true, true, true, true]);
+  });
+});
+
+describe('characters that cannot be stored are replaced', () => {
+  const html = (text: string) => mail('Content-Type: text/html\r\n', text);
+  it.each([
+    ['in HTML that is only stripped', html(`${'<div>'.repeat(3_000)}&#xDC00;&#0; end`)],
+    ['in a subject', mail('Subject: x\r\n', '').replace('Subject: s', `Subject: ${'a'.repeat(9_999)}😀`)],
+    [
+      'in the Content-ID of a file',
+      mail(
+        'Content-Type: multipart/mixed; boundary=b\r\n',
+        `--b\r\nContent-Type: image/png\r\nContent-ID: <${'a'.repeat(997)}😀>\r\n\r\nx\r\n--b--\r\n`,
+      ),
+    ],
+  ])('%s', async (_, text) => {
+    const found = await read(text);
+    expect(isStorable({ ...found, attachments: found.attachments.map(({ cid, name }) => [cid, name]) })).toBe(true);
+  });
+
+  it('and the text around them is kept', async () => {
+    const { bodyPlain } = await read(html(`${'<div>'.repeat(3_000)}before &#xDC00;&#128512; after`));
+    expect(bodyPlain).toContain('before \ufffd\u{1f600} after');
+  });
+
+  it('in a mail of which the header alone is read', () => {
+    const found = minimalMail(Buffer.from(`Subject: ${'a'.repeat(999)}😀\r\nX-Y: ${'\0'}\r\n\r\n`));
+    expect([isStorable(found), found.subject.length]).toEqual([true, 1000]);
   });
 });
 

@@ -422,3 +422,49 @@ describe('a draft prepared to be sent', () => {
     expect(prepared.delivered).toBe(prepared.sentCopy);
   });
 });
+
+describe('a draft of another program', () => {
+  const unfinished = lines(
+    'From: a@x.test',
+    'To: ann@x.test, Bob Miller',
+    'Cc: "Sales, East"',
+    'Subject: s',
+    '',
+    'text',
+  );
+
+  test('keeps recipients that are a name alone when it is changed, and cannot be sent with them', async () => {
+    const draft = await readDraftMessage(unfinished, GIVEN, tmpdir());
+    const written = head(await compose({ ...draft, subject: 'changed' }, { keepBcc: true }));
+    expect(written).toEqual(
+      expect.arrayContaining(['To: ann@x.test, Bob Miller', 'Cc: "Sales, East"', 'Subject: changed']),
+    );
+    expect(prepareDraft(unfinished, GIVEN).envelope).toMatchObject({
+      to: ['ann@x.test'],
+      withoutAddress: 'to: "Bob Miller" has no address',
+    });
+    expect(prepareDraft(lines('To: a@x.test, Team:;', '', ''), GIVEN).envelope).toEqual({
+      from: expect.any(String),
+      to: ['a@x.test'],
+    });
+  });
+
+  test.each([
+    'multipart/encrypted; protocol="application/pgp-encrypted"',
+    'multipart/signed',
+    'application/pkcs7-mime',
+  ])('that is %s is not taken apart', async (type) => {
+    const source = lines(
+      'From: a@x.test',
+      'To: b@x.test',
+      `Content-Type: ${type}; boundary=b`,
+      '',
+      '--b',
+      '',
+      'x',
+      '--b--',
+    );
+    await expect(readDraftMessage(source, GIVEN, tmpdir())).rejects.toMatchObject({ code: 'provider_rejected' });
+    expect(bodyOf((await draftForSending(source, GIVEN, tmpdir())).delivered)).toBe(bodyOf(source));
+  });
+});

@@ -119,6 +119,24 @@ describe('a reservation', () => {
     expect(await reserve(draft, other)).toBe(again);
   });
 
+  it('of a saved draft ends with the one that it replaces, which cannot be sent from then on', async () => {
+    const [previous, saving] = [await store('active'), await store('saving')];
+    const [other, givenUp] = [await store('active'), await store('saving')];
+    for (const [id, by] of [
+      [previous, saving],
+      [other, givenUp],
+    ] as const)
+      expect(await reserve(id, by)).toBe(by);
+    await giveUpDraft(test.database.db, givenUp);
+    const entered = await Promise.all(
+      [saving, givenUp].map(async (draftId) => ({ draftId, emailId: (await storeEmail(test.database, accountId)).id })),
+    );
+    await test.database.db.transaction((tx) => emailsEnteredDrafts(tx, entered));
+    expect(await load(previous)).toMatchObject({ state: 'superseded', supersededBy: saving, heldBy: null });
+    expect(await load(other)).toMatchObject({ state: 'active', supersededBy: null });
+    expect(await reserve(previous, 'email_x')).toBeUndefined();
+  });
+
   it('is refused where the draft is not active', async () => {
     for (const state of STATES.filter((one) => one !== 'active')) {
       expect(await reserve(await store(state), 'drf_x')).toBeUndefined();

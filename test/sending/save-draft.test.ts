@@ -124,3 +124,48 @@ it('a draft whose input cannot be deleted is saved all the same', async () => {
   expect(await loadDraft(deps.db, accountId, draftId)).toMatchObject({ state: 'active', inputKey: null });
   await close();
 });
+
+it('a save whose message another attempt has appended succeeds, though the draft that it replaces is gone', async () => {
+  const { server, deps, accountId, ask, close } = await startServed();
+  const previousId = await ask('before');
+  await saveDraft(deps, { accountId, draftId: previousId, previousId: null });
+  const [previous] = server.folder('Drafts').messages;
+  const draftId = await ask('after');
+  // the connection ends after APPEND
+  server.script.command = (command, session) => {
+    if (command.name !== 'SELECT' || server.folder('Drafts').messages.length < 2) return false;
+    session.socket.destroy();
+    return true;
+  };
+  await expect(saveDraft(deps, { accountId, draftId, previousId })).rejects.toThrow();
+  server.script = {};
+  server.remove('Drafts', previous!.uid);
+  await deps.db.update(drafts).set({ state: 'deleted', emailId: null }).where(eq(drafts.id, previousId));
+  await saveDraft(deps, { accountId, draftId, previousId });
+  expect(server.folder('Drafts').messages).toHaveLength(1);
+  expect((await loadDraft(deps.db, accountId, draftId))?.state).toBe('active');
+  await close();
+});
+
+it('the deletion of a draft waits for its save, and is 404 once that has replaced it', async () => {
+  const { server, deps, accountId, ask, close } = await startServed();
+  const { db } = deps;
+  const previousId = await ask('before');
+  await saveDraft(deps, { accountId, draftId: previousId, previousId: null });
+  const draftId = await ask('after');
+  await db.transaction((tx) => reserveDraft(tx, previousId, draftId));
+  const { deleteDraftMail } = createDraftActivities(deps);
+  const deletion = new MockActivityEnvironment().run(deleteDraftMail, {
+    accountId,
+    draftId: previousId,
+    isRequested: true,
+  });
+  deletion.catch(() => {});
+  await saveDraft(deps, { accountId, draftId, previousId });
+  await expect(deletion).rejects.toMatchObject({ code: 'not_found' });
+  await new MockActivityEnvironment().run(deleteDraftMail, { accountId, draftId: previousId });
+  expect(server.folder('Drafts').messages).toHaveLength(1);
+  await new MockActivityEnvironment().run(deleteDraftMail, { accountId, draftId, isRequested: true });
+  expect(server.folder('Drafts').messages).toHaveLength(0);
+  await close();
+});

@@ -1,5 +1,6 @@
 import { getTableColumns, getTableName, type SQL, sql } from 'drizzle-orm';
 import type { PgTable } from 'drizzle-orm/pg-core';
+import { storableJson } from '../../runtime/storable.ts';
 import type { Writer } from './writes.ts';
 
 /** Bounds the parameter of one statement; rows with bodies have about 30 KB each. */
@@ -25,9 +26,7 @@ export async function insertRows<T extends PgTable>(
   const name = sql.raw(`"${getTableName(table)}"`);
   for (let start = 0; start < rows.length; start += ROWS_PER_STATEMENT) {
     const part = rows.slice(start, start + ROWS_PER_STATEMENT) as Record<string, unknown>[];
-    const text = JSON.stringify(
-      part.map((row) => Object.fromEntries(names.map(([key, column]) => [column, row[key]]))),
-    );
+    const text = storableJson(part.map((row) => Object.fromEntries(names.map(([key, column]) => [column, row[key]]))));
     await tx.execute(
       sql`insert into ${name} (${columns}) select ${columns} from json_populate_recordset(null::${name}, ${text}::json) ${onConflict}`,
       { table, isDisjoint: true },

@@ -31,13 +31,16 @@ export interface ArrivedMessage extends MessageIdentity {
  * Matches arrivals in a folder with the messages that are stored anywhere in the account. A
  * server's own id decides where both have one; else Message-ID + size + INTERNALDATE; and for messages that have vanished
  * elsewhere Message-ID + size alone, since some servers change INTERNALDATE on a move. Each stored message is matched
- * once, and never in a folder that has it already: two equal messages in one folder are two.
+ * once, and never in a folder that has it already: two equal messages in one folder are two. `isDrafts`: mail programs save a
+ * changed draft there under the same Message-ID, maybe with the same size.
  */
 export function matchMessages(
   folderId: string,
   arrivals: ArrivedMessage[],
   candidates: Candidate[],
+  isDrafts = false,
 ): Map<number, Match> {
+  const isSavedAgain = (candidate: Candidate) => isDrafts && candidate.folderId === folderId;
   const here = new Set(candidates.filter((c) => c.folderId === folderId && !c.vanishedAt).map(keyOf));
   const alike = indexed(candidates.filter((candidate) => !here.has(keyOf(candidate))));
   const alikeBaseline = indexed(candidates.filter(({ emailId }) => emailId === null));
@@ -47,7 +50,7 @@ export function matchMessages(
     let best: Candidate | undefined;
     let bestRank = 0;
     for (const candidate of alike(arrival)) {
-      const rank = matched.has(keyOf(candidate)) ? 0 : rankOf(arrival, candidate);
+      const rank = matched.has(keyOf(candidate)) ? 0 : rankOf(arrival, candidate, isSavedAgain(candidate));
       if (rank > bestRank) [best, bestRank] = [candidate, rank];
     }
     if (best) matched.add(keyOf(best));
@@ -106,12 +109,15 @@ function keyOf(candidate: Candidate): string {
   return candidate.emailId ?? `${candidate.folderId}:${candidate.uid}`;
 }
 
-/** 0: not the same. Emails before baseline, stronger identities before weaker ones, vanished before present. */
-function rankOf(arrival: ArrivedMessage, candidate: Candidate): number {
+/**
+ * 0: not the same. Emails before baseline, stronger identities before weaker ones, vanished before present. `isExact`: a weak
+ * identity does not count.
+ */
+function rankOf(arrival: ArrivedMessage, candidate: Candidate, isExact: boolean): number {
   const sure = sameServerId(arrival, candidate);
   if (sure === false) return 0;
   const strong = arrival.identity === candidate.identity;
-  const weak = candidate.vanishedAt !== null && arrival.weakIdentity === candidate.weakIdentity;
+  const weak = !isExact && candidate.vanishedAt !== null && arrival.weakIdentity === candidate.weakIdentity;
   if (!sure && !strong && !weak) return 0;
   return (sure ? 16 : 0) + (strong ? 8 : 0) + (candidate.vanishedAt ? 4 : 0) + (candidate.emailId ? 2 : 0) + 1;
 }
@@ -236,6 +242,7 @@ interface FactsRow extends Record<string, unknown> {
 /** The conditions for matching arrivals, apart from the store. */
 export interface MatchRules {
   folderId: string;
+  isDrafts: boolean;
   source: IngestTarget['source'];
   sentCopies: SentCopyRule;
   /** messages from before then existed when the account connected; null: the baseline is known */
@@ -251,6 +258,7 @@ export function matchRulesOf(
 ): MatchRules {
   return {
     folderId: folder.id,
+    isDrafts: folder.role === 'DRAFTS',
     source,
     sentCopies: sentCopyRule(session, folder),
     baselineBefore:
@@ -280,7 +288,7 @@ export function selectUnknown(rules: MatchRules, metas: MessageMeta[], facts: Ma
  */
 export function matchArrivals(rules: MatchRules, metas: MessageMeta[], facts: MatchFacts): Map<number, ArrivalMatch> {
   const arrivals = metas.filter(({ uid }) => !facts.located.has(uid));
-  const stored = matchMessages(rules.folderId, arrivals, facts.candidates);
+  const stored = matchMessages(rules.folderId, arrivals, facts.candidates, rules.isDrafts);
   const isUnmatched = (meta: MessageMeta) =>
     stored.get(meta.uid)?.kind === 'new' && !isOlder(meta, rules.baselineBefore);
   const firstWith = firstByMessageId(arrivals);

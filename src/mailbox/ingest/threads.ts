@@ -7,6 +7,7 @@ import { insertRows } from '../../db/driver/insert-rows.ts';
 import { threadNow } from '../../db/queries/mail/merging-threads.ts';
 import { threadKeys, threads } from '../../db/schema/index.ts';
 import type { Writer } from '../../db/driver/writes.ts';
+import { storableJson } from '../../runtime/storable.ts';
 import {
   decideThread,
   participantsOf,
@@ -169,7 +170,7 @@ function subjectThreads(accountId: string, ownAddresses: string[], mails: Thread
     select 1 from (${addresses}) o where o.address <> '' and o.address <> all (${sql.param(ownAddresses)}::text[]))`;
   return sql`
     with wanted as (
-      select * from json_to_recordset(${JSON.stringify(wanted)}::json)
+      select * from json_to_recordset(${storableJson(wanted)}::json)
         as w(mail int, key text, address text, date timestamptz, own boolean)),
     spans as (select key, min(date) - ${span} as first, max(date) + ${span} as last from wanted group by key)
     select distinct w.mail, ${sql.raw(threadNow('e.thread_id'))} as thread_id from spans s

@@ -1,5 +1,5 @@
 import libmime from 'libmime';
-import { storable } from './charsets.ts';
+import { storable } from '../../runtime/storable.ts';
 import { replaceEncodedWords } from './encoded-words.ts';
 import type { ParsedAttachment } from './parsed-mail.ts';
 import type { Part } from './part.ts';

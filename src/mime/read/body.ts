@@ -1,5 +1,6 @@
 import { htmlToPlain, stripTags, textToHtml } from '../html.ts';
-import { decodeBytes, isUsefulHint, storable } from './charsets.ts';
+import { storable } from '../../runtime/storable.ts';
+import { decodeBytes, isUsefulHint } from './charsets.ts';
 import type { Part } from './part.ts';
 import type { ReadParts } from './read-parts.ts';
 

@@ -1,6 +1,7 @@
 import ICAL from 'ical.js';
 import type { Calendar } from '../../contract/email.ts';
-import { decodeBytes, storable } from './charsets.ts';
+import { storable } from '../../runtime/storable.ts';
+import { decodeBytes } from './charsets.ts';
 import type { Part } from './part.ts';
 import { readStart } from './open-source.ts';
 import { ianaZoneOf, momentIn } from './time-zones.ts';

@@ -177,11 +177,3 @@ function decodeAs(bytes: Buffer, charset: string): string {
 function withoutMark(text: string): string {
   return text.startsWith('\ufeff') ? text.slice(1) : text;
 }
-
-const UNSTORABLE = /[\0\ud800-\udfff]/u;
-const EACH_UNSTORABLE = /\0|[\ud800-\udfff]/gu;
-
-/** Text without U+0000 and lone surrogates: Postgres refuses both in text and jsonb. */
-export function storable(text: string): string {
-  return UNSTORABLE.test(text) ? text.replace(EACH_UNSTORABLE, (char) => (char === '\0' ? '' : '\ufffd')) : text;
-}

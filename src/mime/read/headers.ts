@@ -2,7 +2,8 @@ import type { EmailAddress } from 'mailparser';
 import { withUnicodeDomain } from '../../mail-wire/addresses.ts';
 import type { Attendee, Header } from '../../contract/email.ts';
 import type { AddressFields } from './address-fields.ts';
-import { decodeHeaderBytes, storable } from './charsets.ts';
+import { storable } from '../../runtime/storable.ts';
+import { decodeHeaderBytes } from './charsets.ts';
 import { replaceEncodedWords } from './encoded-words.ts';
 import type { RawHeader } from './raw-header.ts';
 
@@ -87,6 +88,11 @@ export function readAddresses(fields: AddressFields, key: string): Attendee[] {
   return attendees(fields, key)
     .filter((attendee) => attendee.identifier !== '')
     .slice(0, MAX_ADDRESSES);
+}
+
+/** All entries of the headers with this lower-case name, also those that are a name alone, with an empty identifier. */
+export function readEntries(fields: AddressFields, key: string): Attendee[] {
+  return attendees(fields, key).filter(({ identifier, display_name }) => identifier !== '' || display_name !== '');
 }
 
 /** Whether a message has more addresses under this lower-case header name than readAddresses returns. */

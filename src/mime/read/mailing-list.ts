@@ -1,5 +1,5 @@
 import type { MailingList } from '../../contract/email.ts';
-import { storable } from './charsets.ts';
+import { storable } from '../../runtime/storable.ts';
 import { decodeHeader, rawValues } from './headers.ts';
 import type { RawHeader } from './raw-header.ts';
 

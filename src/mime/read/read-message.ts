@@ -7,7 +7,8 @@ import { baseSubjectOf } from '../threads.ts';
 import { toAttachments } from './attachments.ts';
 import { composeBody } from './body.ts';
 import { readCalendar } from './calendar.ts';
-import { decodeBytes, storable } from './charsets.ts';
+import { allStorable, storable } from '../../runtime/storable.ts';
+import { decodeBytes } from './charsets.ts';
 import { readDate } from './dates.ts';
 import {
   decodeHeaders,
@@ -44,23 +45,18 @@ export async function readMessage(source: Uint8Array | { path: string }, limits:
   const { body, bodyPlain } = composeBody(read, isHurried);
   const attachments = toAttachments(read.parts, body);
   const mail = { ...readHeaders(read), body, bodyPlain, attachments };
-  return {
+  // texts are decoded, and cut, at any position
+  return allStorable({
     ...mail,
-    bounce: allStorable(readBounceOf(mail, read)),
-    complaint: allStorable(readComplaint(reportParts(read))),
+    bounce: readBounceOf(mail, read),
+    complaint: readComplaint(reportParts(read)),
     ...(isReceipt(read) ? { autoReply: 'read_receipt' as const } : {}),
     bodyNew: isHurried() ? null : readReplyText(bodyPlain, body),
     calendar: isHurried() ? null : readCalendar(read.parts),
     ...searchTexts(mail),
     isPartial: read.isPartial || ADDRESS_FIELDS.some((key) => hasMoreAddresses(read.addresses, key)),
     tempDir: attachments.some(({ content }) => 'path' in content) ? limits.spillDir : null,
-  };
-}
-
-/** Removes characters that Postgres cannot store: a report's values are cut from texts at any position. */
-function allStorable<T>(value: T): T {
-  const text = JSON.stringify(value, (_, each: unknown) => (typeof each === 'string' ? storable(each) : each));
-  return JSON.parse(text) as T;
+  });
 }
 
 /** The fields that come from the header alone. */
@@ -158,10 +154,10 @@ const MINIMAL_BYTES = 256 * 1024;
 /** The last resort: the first 256 KB of the header, undecoded. Takes linear time, so it may run in the main thread. */
 export function minimalMail(source: Buffer | { path: string }): ParsedMail {
   const start = readStart(source, MINIMAL_BYTES);
-  const headers = splitHeader(storable(start.toString('utf8'))).map(({ name, raw }) => ({ name, value: raw }));
+  const headers = splitHeader(start.toString('utf8')).map(({ name, raw }) => ({ name, value: raw }));
   const value = (key: string): string => headers.find(({ name }) => name.toLowerCase() === key)?.value ?? '';
   const subject = value('subject').slice(0, 1000);
-  return {
+  return allStorable({
     messageId: /<[^<>\s]{1,600}>/.exec(value('message-id'))?.[0] ?? null,
     date: null,
     subject,
@@ -191,5 +187,5 @@ export function minimalMail(source: Buffer | { path: string }): ParsedMail {
     autoSubmitted: false,
     isPartial: true,
     tempDir: null,
-  };
+  });
 }

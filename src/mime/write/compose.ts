@@ -47,16 +47,24 @@ export function envelopeOf(message: Addressed): Envelope {
   const beyondAscii = isLocalPartAscii(message.from.email) ? [] : ['from.email'];
   const replyTo = replyToOf(message).findIndex(({ email }) => !isLocalPartAscii(email));
   if (replyTo >= 0) beyondAscii.push(`reply_to.${replyTo}.email`);
+  let withoutAddress: string | undefined;
   for (const field of ['to', 'cc', 'bcc'] as const) {
-    for (const [index, { email }] of message[field].entries()) {
-      if (email.trim() === '') continue;
+    for (const [index, { email, display_name: name }] of message[field].entries()) {
+      if (email.trim() === '') {
+        withoutAddress ??= `${field}: "${name ?? ''}" has no address`;
+        continue;
+      }
       const key = normalAddress(email);
       if (!to.has(key)) to.set(key, plainAddress(email));
       if (!isLocalPartAscii(email)) beyondAscii.push(`${field}.${index}.email`);
     }
   }
   const [needsUtf8] = beyondAscii;
-  return { from: plainAddress(message.from.email), to: [...to.values()], ...(needsUtf8 ? { needsUtf8 } : {}) };
+  return {
+    ...{ from: plainAddress(message.from.email), to: [...to.values()] },
+    ...(needsUtf8 ? { needsUtf8 } : {}),
+    ...(withoutAddress === undefined ? {} : { withoutAddress }),
+  };
 }
 
 const isLocalPartAscii = (email: string): boolean => !/[^\0-\x7f]/.test(email.slice(0, email.lastIndexOf('@')));

@@ -52,11 +52,11 @@ export function encodeParameters(value: string): string {
   return libmime.buildHeaderValue(readFieldValue(value));
 }
 
-/** Encodes the value of an address header; domains beyond ASCII in punycode. */
+/** Encodes the value of an address header; domains beyond ASCII in punycode. An entry without an address is written by its name. */
 export function encodeAddresses(people: readonly Recipient[]): string {
   return people
-    .filter(({ email }) => email.trim() !== '')
     .map(encodeAddress)
+    .filter((entry) => entry !== '')
     .join(', ');
 }
 
@@ -70,17 +70,18 @@ export function plainAddress(email: string): string {
   return value.startsWith('<') && value.endsWith('>') ? value.slice(1, -1) : value;
 }
 
-/** The mailboxes of an address header (undecoded); groups are flattened, entries without an address omitted. */
+/** The mailboxes of an address header (undecoded); groups are flattened. One that is a name alone has the `email` ''. */
 export function parseAddresses(value: string): Recipient[] {
   const flat = addressparser(value, { flatten: true });
   return flat.flatMap(({ address, name }) =>
-    address ? [{ email: address, ...(name ? { display_name: name } : {}) }] : [],
+    address || name ? [{ email: address, ...(name ? { display_name: name } : {}) }] : [],
   );
 }
 
 function encodeAddress({ email, display_name: name = '' }: Recipient): string {
-  const address = plainAddress(email);
+  const address = email.trim() === '' ? '' : plainAddress(email);
   const clean = name.replace(CONTROL, ' ').replace(/ {2,}/g, ' ').trim();
+  if (address === '') return clean === '' ? '' : encodeName(clean);
   if (clean === '') return /^[^\s"(),:;<>[\\\]]+$/.test(address) ? address : `<${address}>`;
   return `${encodeName(clean)} <${address}>`;
 }

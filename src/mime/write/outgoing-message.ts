@@ -8,6 +8,8 @@ export interface Envelope {
   to: string[];
   /** the field of the first address, also in a header, whose local part is not ASCII (RFC 6531): `to.0.email` */
   needsUtf8?: string;
+  /** says which entry of the recipients is a name alone, as other mail programs store unfinished drafts */
+  withoutAddress?: string;
 }
 
 /** A file of a message. */

@@ -48,11 +48,11 @@ export function prepareDraft(
   const { fields: all, body: rawBody } = splitMessage(source);
   const body = toCrlf(rawBody);
   const kept = all.filter(({ key }) => !isDraftHeader(key) && !isTraceHeader(key) && key !== 'resent-bcc');
-  const from = kept.find(({ key, value }) => key === 'from' && parseAddresses(value).length > 0);
+  const from = kept.find(({ key, value }) => key === 'from' && authorIn(value));
   const ownId = writableId(readMessageId(kept.find(({ key }) => key === 'message-id')?.value ?? ''));
   const people = (name: string): Recipient[] =>
     kept.filter(({ key }) => key === name).flatMap(({ value }) => parseAddresses(value));
-  const sender = (from && parseAddresses(from.value)[0]) ?? given.from;
+  const sender = (from && authorIn(from.value)) ?? given.from;
   const messageId = given.messageId ?? ownId ?? newMessageId(sender.email);
   const fields = replaced(kept, [
     field('Date', given.date.toUTCString().replace('GMT', '+0000')),
@@ -73,6 +73,9 @@ export function prepareDraft(
   });
   return { sentCopy, delivered, envelope, messageId, hasLongLine: hasLongLine(body) };
 }
+
+/** The first mailbox of From that has an address. */
+const authorIn = (value: string): Recipient | undefined => parseAddresses(value).find(({ email }) => email !== '');
 
 /** Replaces fields by `replacements` of the same name; each of these names occurs once. */
 function replaced(fields: readonly Field[], replacements: readonly Field[]): Field[] {

@@ -8,7 +8,7 @@ import { newMessageId, readMessageId, readMessageIds } from '../message-ids.ts';
 import { toAttachments } from '../read/attachments.ts';
 import { htmlBody, plainBody, readTexts } from '../read/body.ts';
 import { readDate } from '../read/dates.ts';
-import { decodeHeader, firstValue, rawValues, readAddresses, readFrom } from '../read/headers.ts';
+import { decodeHeader, firstValue, rawValues, readEntries, readFrom } from '../read/headers.ts';
 import type { RawHeader } from '../read/raw-header.ts';
 import type { Part } from '../read/part.ts';
 import { type ReadParts, readParts } from '../read/read-parts.ts';
@@ -19,10 +19,14 @@ import { isDraftHeader, isContentHeader, isTraceHeader, type PreparedDraft, prep
 
 export { type PreparedDraft, prepareDraft };
 
+/** RFC 1847, RFC 8551 */
+const PROTECTED = /^\s*(multipart\/(encrypted|signed)|application\/(x-)?pkcs7-mime)\b/i;
+
 /**
  * Reads a draft of any mail program as a message. Missing HTML or text is null. Yields to other work while a large draft is
  * read. `given` has the From, Message-ID and Date for a draft without them; `tempDir` is for files over 256 KB.
- * @throws MailError provider_rejected when the draft cannot be parsed completely: some of it would be lost
+ * @throws MailError provider_rejected when the draft cannot be parsed completely, or is encrypted or signed: some of it would be
+ * lost
  */
 export async function readDraftMessage(
   source: Buffer,
@@ -32,6 +36,8 @@ export async function readDraftMessage(
   return inTempFolder(tempDir, async (spillDir) => {
     // A rewritten draft keeps its winmail.dat unchanged.
     const read = await readWhole(source, spillDir, 'the draft cannot be parsed completely');
+    if (PROTECTED.test(firstValue(read.headers, 'content-type', null)))
+      throw new MailError('provider_rejected', 'imap', 'the draft is encrypted or signed, which a change would undo');
     return { ...readHeaders(read, given), ...(await readContents(read)) };
   });
 }
@@ -99,7 +105,7 @@ type MessageHeaders = Omit<OutgoingMessage, 'html' | 'plainText' | 'attachments'
 
 function readHeaders({ headers, addresses, charset }: ReadParts, given: Omit<MessageContext, 'reply'>): MessageHeaders {
   const value = (key: string): string => firstValue(headers, key, charset);
-  const people = (key: string): Recipient[] => readAddresses(addresses, key).map(toRecipient);
+  const people = (key: string): Recipient[] => readEntries(addresses, key).map(toRecipient);
   const from = readFrom(addresses);
   return {
     from: from.identifier.includes('@') ? toRecipient(from) : given.from,

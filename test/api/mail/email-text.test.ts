@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { eq } from 'drizzle-orm';
 import { headText, toEmail } from '../../../src/db/queries/mail/email-object.ts';
 import { emailContents, emails } from '../../../src/db/schema/index.ts';
-import { storable } from '../../../src/mime/read/charsets.ts';
+import { storable } from '../../../src/runtime/storable.ts';
 import { type ApiUnderTest, apiUnderTest } from '../../helpers/product/api-under-test.ts';
 import { type EmailOptions, storeEmail, storeFolder } from '../../helpers/assert/rows.ts';
 import { storeAccount } from '../../helpers/product/stored-account.ts';

@@ -42,3 +42,10 @@ it('disjoint inserts and statements on other tables run as one; the next flush b
     select (select count(*) from finished_runs)::int as runs, (select count(*) from workers)::int as workers`);
   expect(rows).toEqual([{ runs: 4, workers: 2 }]);
 });
+
+it('text that Postgres refuses is stored without it', async () => {
+  const { db } = test.database;
+  await db.transaction((tx) => insertRows(tx, finishedRuns, [{ runId: 'a\ud800b\0c \\ud800 😀' }]));
+  const { rows } = await db.execute(sql`select run_id as id from finished_runs where run_id like '%😀'`);
+  expect(rows).toEqual([{ id: 'a\ufffdbc \\ud800 😀' }]);
+});
