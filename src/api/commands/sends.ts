@@ -1,10 +1,16 @@
 import { ApiError } from '../../contract/errors.ts';
 import { isId } from '../../contract/ids.ts';
 import type { DraftSent, EmailSent, SendInput } from '../../contract/sending.ts';
-import { sleep } from '../../async.ts';
+import { sleep, withRenewal } from '../../async.ts';
 import type { Caller } from '../../db/access/api-keys.ts';
 import { type PartUnavailable, unavailablePart } from '../../outage.ts';
-import { type DraftRow, findDraft, releaseReservation, reserveDraft } from '../../outgoing/draft-state.ts';
+import {
+  type DraftRow,
+  findDraft,
+  recipientsOfDraft,
+  releaseReservation,
+  reserveDraft,
+} from '../../outgoing/draft-state.ts';
 import { inputKeyOf } from '../../outgoing/outgoing-input.ts';
 import { giveUp, loadSend, type NewSend, recordSend, renewSend, type SendRow } from '../../outgoing/send-state.ts';
 import { QUEUES, sendWorkflowId, WORKFLOWS } from '../../workflows/names.ts';
@@ -19,7 +25,7 @@ import {
   whenFree,
 } from './outgoing.ts';
 import { isWorkflowFailure, type OutageTexts, workflowErrorToApiError } from './run-errors.ts';
-import { execute } from './run-workflow.ts';
+import { execute, type WorkflowCall } from './run-workflow.ts';
 import { createTurns, NotBegun, type Turns } from './turns.ts';
 
 /** How long a message may wait for its turn, a worker and an SMTP server before it is given up. */
@@ -122,7 +128,8 @@ async function sendDraft(
     const given = { ...ownerOf(caller), id, accountId, draftId: draft.id, metadata, tracking, trackingId, forwardedId };
     send = await reserveForSending(deps, draft, { ...given, inputKey: null });
   }
-  const { draftId: sent, result } = await runSend(deps, send);
+  const recipients = send.draftId === null ? 0 : await recipientsOfDraft(deps.db, send.draftId);
+  const { draftId: sent, result } = await runSend(deps, send, recipients);
   return { object: 'DraftSent', draft_id: sent ?? draftId, ...rejectedOf(result) };
 }
 
@@ -142,7 +149,11 @@ async function reserveForSending({ db }: OutgoingDeps, draft: DraftRow, given: N
 const recipientsOf = ({ to = [], cc = [], bcc = [] }: SendInput): number => to.length + cc.length + bcc.length;
 
 /** Has the workflow make the send. @returns the send once the SMTP server has accepted it */
-async function runSend(deps: SendDeps, { id, accountId, draftId, state }: SendRow, recipients = 0): Promise<SendRow> {
+async function runSend(
+  deps: SendDeps,
+  { id, accountId, draftId, state }: SendRow,
+  recipients: number,
+): Promise<SendRow> {
   const { db } = deps;
   try {
     if (state !== 'sent') await untilAccepted(deps, { id, accountId, draftId }, recipients * RECIPIENT_MS);
@@ -171,7 +182,7 @@ async function untilAccepted(
   // the run may have given it up before, and not have ended yet
   const isNotSent = async () => (isOver ||= (await giveUp(db, id)) || (await load())?.state === 'failed');
   try {
-    await execute(deps, {
+    const send: WorkflowCall<unknown> = {
       type: WORKFLOWS.sendEmail,
       taskQueue: QUEUES.sends,
       workflowId: sendWorkflowId(id),
@@ -183,7 +194,13 @@ async function untilAccepted(
       deadlineMs: (deps.leaveMs ?? LEAVE_MS) + addedMs,
       extendMs: async () => ((await isNotSent()) ? 0 : ACCEPTED_MS),
       until: ({ handle, stored, over }) => Promise.race([handle.result(), stored, untilShown(load, over)]),
-    });
+    };
+    // while it waits for its turn no run stands for it
+    await withRenewal(
+      () => renewSend(db, id),
+      () => execute(deps, send),
+      deps.renewMs,
+    );
   } catch (error) {
     const state = (await load())?.state;
     if (state === 'sent') return;

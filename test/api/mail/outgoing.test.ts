@@ -14,6 +14,7 @@ import { newId } from '../../../src/new-id.ts';
 import { giveUp } from '../../../src/outgoing/send-state.ts';
 import { openStorage, type Storage } from '../../../src/storage/storage.ts';
 import { testDatabase, type TestDatabase } from '../../helpers/servers/postgres.ts';
+import { storeEmail } from '../../helpers/assert/rows.ts';
 import { storeAccount } from '../../helpers/product/stored-account.ts';
 import { waitFor } from '../../helpers/assert/wait.ts';
 
@@ -126,13 +127,36 @@ it('a send whose turn does not come is refused without blaming its provider, and
 });
 
 it('a send to many recipients has more time, as the SMTP server may answer for one after the other', async () => {
-  const { sendEmail } = createSendCommands({ ...runs, client: silent, db: test.database.db, storage, leaveMs: 200 });
-  const to = Array.from({ length: 20 }, (_, n) => ({ email: `bob${n}@example.test` }));
-  const began = performance.now();
-  await expect(sendEmail(accountId, caller, newId('email'), { ...MAIL, to })).rejects.toMatchObject({
-    code: 'service_unavailable',
+  const { db } = test.database;
+  const { sendEmail, sendDraft } = createSendCommands({ ...runs, client: silent, db, storage, leaveMs: 200 });
+  const addresses = Array.from({ length: 20 }, (_, n) => `bob${n}@example.test`);
+  const { draftId } = await storeEmail(test.database, accountId, {
+    ...{ draft: true, to: addresses.slice(0, 10), cc: addresses.slice(10, 15), bcc: addresses.slice(15) },
   });
-  expect(performance.now() - began).toBeGreaterThan(2_000);
+  const began = performance.now();
+  const to = addresses.map((email) => ({ email }));
+  const took = async (send: Promise<unknown>) => {
+    await expect(send).rejects.toMatchObject({ code: 'service_unavailable' });
+    return performance.now() - began;
+  };
+  const times = await Promise.all([
+    took(sendEmail(accountId, caller, newId('email'), { ...MAIL, to })),
+    took(sendDraft(accountId, caller, newId('email'), draftId ?? '')),
+  ]);
+  for (const ms of times) expect(ms).toBeGreaterThan(2_000);
+});
+
+it('a send is renewed while it waits for its turn, and so not given up', async () => {
+  const { db } = test.database;
+  const { sendEmail } = createSendCommands({ ...runs, client: silent, db, storage, leaveMs: 2_000, renewMs: 20 });
+  const ids = Array.from({ length: 4 }, () => newId('email'));
+  const answers = Promise.allSettled(ids.map((id) => sendEmail(accountId, caller, id, MAIL)));
+  const times = async () => (await db.select().from(sends).where(inArray(sends.id, ids))).map((row) => row.updatedAt);
+  await waitFor(async () => (await times()).length === ids.length);
+  const long = new Date(Date.now() - 60_000);
+  await db.update(sends).set({ updatedAt: long }).where(inArray(sends.id, ids));
+  await waitFor(async () => (await times()).every((at) => at > long));
+  await answers;
 });
 
 it('a draft is renewed while it waits for its turn, and so not given up', async () => {
