@@ -60,6 +60,11 @@ const FIRST_DELAY_MS = 200;
 const MAX_DELAY_MS = 4000;
 /** A part that ran this long was healthy: the next restart is quick again. */
 const HEALTHY_MS = 30_000;
+/**
+ * A part that is started again has so many times as long to become ready: under overload it starts slowly, and would start from
+ * the beginning each time.
+ */
+const PATIENCE = 5;
 /** A process with a channel that leaves this many checks in a row unanswered is frozen. */
 const MISSED_CHECKS = 12;
 const CHECK_MS = 5_000;
@@ -153,10 +158,10 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
     }, checkMs);
   }
 
-  async function untilReady(running: Running, child: ChildProcess): Promise<void> {
+  async function untilReady(running: Running, child: ChildProcess, readyMs: number): Promise<void> {
     const { part } = running;
     await part.settings;
-    let deadline = performance.now() + part.readyMs;
+    let deadline = performance.now() + readyMs;
     for (let wait = 50; !stopping; wait = Math.min(250, wait + 25)) {
       if (hasEnded(child)) {
         // its last output may not have been read yet
@@ -165,9 +170,9 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
       }
       const ready = await part.isReady(running.message);
       if (ready === true) return;
-      if (ready === 'busy') deadline = performance.now() + part.readyMs;
+      if (ready === 'busy') deadline = performance.now() + readyMs;
       if (performance.now() > deadline) {
-        throw new StartFailure(`${part.name} was not ready after ${part.readyMs / 1000} s (log: ${running.log.path})`);
+        throw new StartFailure(`${part.name} was not ready after ${readyMs / 1000} s (log: ${running.log.path})`);
       }
       await sleep(wait);
     }
@@ -193,7 +198,7 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
       if (stopping) return;
       try {
         child = await launch(running);
-        await untilReady(running, child);
+        await untilReady(running, child, PATIENCE * part.readyMs);
         if (!stopping) printLine(`${part.name} runs again`);
       } catch (error) {
         if (stopping) return;
@@ -217,7 +222,7 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
       parts.push(running);
       const child = await launch(running);
       try {
-        await untilReady(running, child);
+        await untilReady(running, child, part.readyMs);
       } catch (error) {
         // it may be started again in another way
         if (hasEnded(child)) parts.splice(parts.indexOf(running), 1);

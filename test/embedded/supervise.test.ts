@@ -124,6 +124,19 @@ describe('the supervisor', () => {
     ).rejects.toThrow('two was not ready after 0.2 s');
   });
 
+  it('gives a part that it starts again five times as long', async () => {
+    let isSlow = false;
+    const began = performance.now();
+    let startedAt = began;
+    const isReady = async () => !isSlow || performance.now() - startedAt > 900;
+    const beforeStart = async () => void (startedAt = performance.now());
+    await supervisor.start({ ...part(dir, 'one', STAYS), readyMs: 300, isReady, beforeStart });
+    isSlow = true;
+    process.kill(supervisor.handles()[0]!.pid, 'SIGKILL');
+    await waitFor(() => lines.includes('one runs again'));
+    expect(lines).toEqual([expect.stringMatching(/^one exited \(SIGKILL\)/), 'one runs again']);
+  });
+
   it('starts nothing once it stops', async () => {
     let proceed = () => {};
     const beforeStart = () => new Promise<void>((resolve) => (proceed = resolve));
