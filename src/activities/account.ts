@@ -1,8 +1,8 @@
 import type { WorkflowClient } from '@temporalio/client';
 import type { AccountStatus, InitialSyncStatus } from '../contract/account.ts';
-import { accountIdsAfter, changeInitialSync, changeStatus, getAccountState } from '../db/queries/accounts.ts';
+import { accountIdsAfter, changeInitialSync, changeStatus } from '../db/queries/accounts.ts';
 import type { Db } from '../db/driver/client.ts';
-import { countAccounts } from '../db/queries/account-health.ts';
+import { countAccounts, getAccountState } from '../db/queries/account-health.ts';
 import { unfinishedImports } from '../db/queries/imports.ts';
 import { deleteIntentsBefore } from '../db/access/connect-intents.ts';
 import { type NewEvent, recordEvents } from '../db/outbox.ts';

@@ -5,12 +5,11 @@ import {
   findDueVerifications,
   findRunsToEnsure,
   findUnreported,
-  markInSyncAgain,
-  markNotInSync,
   markRunsEnsured,
   markVerificationBegun,
   notInSyncDetail,
 } from '../db/queries/account-health.ts';
+import { markInSyncAgain, markNotInSync } from '../db/queries/accounts.ts';
 import type { Db } from '../db/driver/client.ts';
 import { recordEvents } from '../db/outbox.ts';
 import type { Logger } from '../runtime/logger.ts';

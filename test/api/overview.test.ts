@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { ulid } from 'ulid';
 import type { Overview } from '../../src/contract/overview.ts';
 import { recordEvents } from '../../src/db/outbox.ts';
 import { readOverview } from '../../src/db/queries/overview.ts';
@@ -100,9 +101,9 @@ describe('the stream of events', () => {
     await api.app.listen({ host: '127.0.0.1', port: 0 });
     const address = api.app.server.address();
     const port = typeof address === 'object' && address ? address.port : 0;
-    const connect = async (query: string, key = api.key) => {
+    const connect = async (query: string, key = api.key, more: Record<string, string> = {}) => {
       const response = await fetch(`http://127.0.0.1:${port}/api/v1/webhooks/events/stream${query}`, {
-        headers: { 'X-API-KEY': key },
+        headers: { 'X-API-KEY': key, ...more },
       });
       const seen = { status: response.status, type: response.headers.get('content-type'), text: '', ended: false };
       void (async () => {
@@ -145,6 +146,13 @@ describe('the stream of events', () => {
     await waitFor(() => resumed.text.includes('event: account.add'), { what: 'what came since' });
     expect(resumed.text.match(/^event:/gm)).toHaveLength(1);
     expect(resumed.text).not.toContain(begun);
+
+    // one that was quiet until its id was no longer stored: a browser that is refused would not connect again
+    const old = `evt_${ulid(Date.now() - 40 * 86_400_000).toLowerCase()}`;
+    expect((await connect(`?after=${old}`)).status).toBe(400);
+    const quiet = await connect('?types=account.add', api.key, { 'Last-Event-ID': old });
+    expect(quiet.status).toBe(200);
+    await waitFor(() => quiet.text.includes('event: account.add'), { what: 'the oldest event' });
 
     expect(all.ended).toBe(false);
     await api.call('DELETE', `/api-keys/${made.id}`);

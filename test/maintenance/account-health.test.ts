@@ -3,7 +3,7 @@ import { type Client, WorkflowNotFoundError } from '@temporalio/client';
 import { sql } from 'drizzle-orm';
 import { createLoginTurns } from '../../src/activities/login-turns.ts';
 import { checkAccounts, type HealthDeps } from '../../src/maintenance/account-health.ts';
-import { changeAccount, getAccount } from '../../src/db/queries/accounts.ts';
+import { changeAccount, changeStatus, getAccount } from '../../src/db/queries/accounts.ts';
 import { holdLogins, takeLogin } from '../../src/db/coordination/login-budget.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
 import { MailError } from '../../src/mail-wire/mail-error.ts';
@@ -120,6 +120,9 @@ describe('an account that is not in sync', () => {
     await the.db.execute(sql`update accounts set followed_since = now() - interval '6 minutes' where id = ${id}`);
     await checkAccounts(deps);
     expect(await statusOf(id)).toEqual(['running', expect.stringMatching(/no worker watches the mailbox$/)]);
+    const followed = new Date(Date.now() - 6 * 60_000).toISOString().slice(0, 15);
+    const changed = await the.db.transaction((tx) => changeStatus(tx, id, { status: 'errored', detail: 'away' }));
+    expect(changed?.detail).toContain(`not in sync since ${followed}`);
     await the.client.workflow.getHandle(accountWorkflowId(id)).terminate('the test ends');
   });
 

@@ -85,12 +85,16 @@ async function beginOf(
   { db }: RouteDeps,
   { query, headers, caller }: Pick<FastifyRequest, 'headers' | 'caller'> & { query: Type.Static<typeof StreamQuery> },
 ): Promise<Pick<Following, 'filter' | 'after' | 'newestId'>> {
-  const last = headers['last-event-id'] ?? query.after;
+  const resumed = headers['last-event-id'];
+  const last = resumed ?? query.after;
   const filter: FeedFilter = {
     types: query.types === undefined ? EVENT_TYPES : readTypes(query.types),
     accountIds: visibleAccounts(caller, query.account_id),
   };
-  if (typeof last === 'string') return { filter, after: await readPlace(db, caller, last) };
+  if (typeof last === 'string') {
+    // a browser that is refused does not connect again
+    return { filter, after: await readPlace(db, caller, last, { orOldest: resumed !== undefined }) };
+  }
   const newest = await readFeed(db, { ...filter, types: EVENT_TYPES }, { limit: 1, newestFirst: true });
   const place = newest.lastId === undefined ? undefined : await feedPlaceOf(db, newest.lastId);
   return { filter, after: place ?? (await feedEnd(db)), newestId: place && newest.lastId };

@@ -5,7 +5,7 @@ import { EVENT_TYPES, EventList, type EventType } from '../../contract/events.ts
 import { isId } from '../../contract/ids.ts';
 import type { Caller } from '../../db/access/api-keys.ts';
 import type { Queryable } from '../../db/driver/client.ts';
-import { type FeedPlace, feedPlaceOf, placeOfRestoreAfter, readFeed } from '../../db/queries/event-feed.ts';
+import { BEGINNING, type FeedPlace, feedPlaceOf, placeOfRestoreAfter, readFeed } from '../../db/queries/event-feed.ts';
 import { jsonArray, jsonWith } from '../../db/driver/json-text.ts';
 import { madeAt } from '../../new-id.ts';
 import { seesAccount, visibleAccounts } from '../http/access.ts';
@@ -81,8 +81,16 @@ export function readTypes(list: string): EventType[] {
   return types as EventType[];
 }
 
-/** Position of the feed after an event. @throws ApiError invalid_parameters when the event is not stored or not visible to the caller */
-export async function readPlace(db: Queryable, caller: Caller, eventId: string): Promise<FeedPlace> {
+/**
+ * Position of the feed after an event. `orOldest`: the beginning, when the event is so old that it is no longer stored.
+ * @throws ApiError invalid_parameters when the event is not stored or not visible to the caller
+ */
+export async function readPlace(
+  db: Queryable,
+  caller: Caller,
+  eventId: string,
+  { orOldest = false } = {},
+): Promise<FeedPlace> {
   if (!isId('event', eventId)) throw invalid('after is not the id of an event');
   const place = await feedPlaceOf(db, eventId);
   if (place && seesAccount(caller, place.accountId)) return place;
@@ -93,6 +101,7 @@ export async function readPlace(db: Queryable, caller: Caller, eventId: string):
   const restored = place || isOld ? undefined : await placeOfRestoreAfter(db, madeAt(eventId));
   if (restored) return restored;
   if (!isOld) throw invalid('after is not the id of a stored event');
+  if (orOldest && !place) return BEGINNING;
   throw invalid(
     `after is the id of an event that is more than ${STORED_DAYS} days old and no longer stored: ` +
       'events may be missing. Omit after to begin with the oldest stored event',

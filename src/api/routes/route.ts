@@ -4,7 +4,7 @@ import type { FastifyBaseLogger, FastifyInstance, FastifyReply, RawServerDefault
 import Type from 'typebox';
 import { ApiError, type ErrorCode } from '../../contract/errors.ts';
 import { type IdKind, idPattern, idText } from '../../contract/ids.ts';
-import { getAccountState } from '../../db/queries/accounts.ts';
+import { getAccountState } from '../../db/queries/account-health.ts';
 import type { Queryable } from '../../db/driver/client.ts';
 import type { JsonOf, JsonPieces } from '../../db/driver/json-text.ts';
 import type { Admissions } from '../http/admissions.ts';

@@ -3,6 +3,7 @@ import type { AuditAction, AuditOutcome, AuditRecord } from '../../contract/audi
 import { isId } from '../../contract/ids.ts';
 import { newId } from '../../new-id.ts';
 import type { Queryable } from '../driver/client.ts';
+import { PUBLIC_URL } from '../queries/endpoint-name.ts';
 import { auditRecords } from '../schema/index.ts';
 
 /** An operation, successful or refused. */
@@ -54,7 +55,7 @@ const NAMES: Record<string, SQL> = {
   per: sql`select name from api_keys where id = `,
   lnk: sql`select name from auth_links where name not like '%@%' and id = `,
   oap: sql`select name from oauth_apps where id = `,
-  we: sql`select coalesce(nullif(description, ''), substring(url from '^[^:]+://(?:[^/@]*@)?([^/?#]+)')) as name
+  we: sql`select coalesce(nullif(description, ''), substring(${sql.raw(PUBLIC_URL)} from '^[^:]+:[/\\\\]*([^/?#]+)')) as name
     from webhook_endpoints where id = `,
 };
 

@@ -1,7 +1,8 @@
-import { and, eq, gt, isNotNull, isNull, ne, not, or, sql } from 'drizzle-orm';
-import type { AccountStatus } from '../../contract/account.ts';
+import { and, eq, isNull, ne, sql } from 'drizzle-orm';
+import type { AccountStatus, InitialSyncStatus } from '../../contract/account.ts';
 import { anyOf } from '../driver/any-of.ts';
-import type { Queryable, Tx } from '../driver/client.ts';
+import type { Queryable } from '../driver/client.ts';
+import { statement } from '../driver/statement.ts';
 import { accounts } from '../schema/index.ts';
 
 /** An account that is being removed does not exist for these. */
@@ -19,13 +20,15 @@ export interface LateAccount {
 const LATE_AT_ONCE = 1_000;
 
 /** Last in sync, or to be followed only since then. */
-const IN_SYNC_UNTIL = sql`greatest(coalesce(${accounts.lastSyncedAt}, ${accounts.connectedAt}), ${accounts.followedSince})`;
+export const inSyncUntil =
+  sql<Date>`greatest(coalesce(${accounts.lastSyncedAt}, ${accounts.connectedAt}), ${accounts.followedSince})`.mapWith(
+    accounts.connectedAt,
+  );
 
 /** Running accounts that were last in sync before `before` and do not say so yet, the longest first. */
 export async function findUnreported(db: Queryable, before: Date): Promise<LateAccount[]> {
-  const since = sql<Date>`${IN_SYNC_UNTIL}`.mapWith(accounts.connectedAt);
   return db
-    .select({ id: accounts.id, since, failure: accounts.watchFailure })
+    .select({ id: accounts.id, since: inSyncUntil, failure: accounts.watchFailure })
     .from(accounts)
     .where(
       and(
@@ -33,10 +36,10 @@ export async function findUnreported(db: Queryable, before: Date): Promise<LateA
         eq(accounts.status, 'running'),
         accounts.watch,
         isNull(accounts.notInSyncSince),
-        sql`${since} < ${before.toISOString()}::timestamptz`,
+        sql`${inSyncUntil} < ${before.toISOString()}::timestamptz`,
       ),
     )
-    .orderBy(since)
+    .orderBy(inSyncUntil)
     .limit(LATE_AT_ONCE);
 }
 
@@ -45,38 +48,23 @@ export function notInSyncDetail(since: Date, failure: string): string {
   return `not in sync since ${since.toISOString()}: ${failure}`;
 }
 
-/** Reports that a running account is not in sync; its status, or undefined when that is reported already or has changed. */
-export async function markNotInSync(
-  tx: Tx,
-  id: string,
-  since: Date,
-  detail: string,
-): Promise<AccountStatus | undefined> {
-  const [row] = await tx
-    .update(accounts)
-    .set({ notInSyncSince: since, statusDetail: detail })
-    .where(and(eq(accounts.id, id), present, eq(accounts.status, 'running'), isNull(accounts.notInSyncSince)))
-    .returning({ status: accounts.status });
-  return row?.status as AccountStatus | undefined;
-}
+const stateOfAccount = statement(
+  'state_of_account',
+  (id: string) => sql`
+    select status, initial_sync_status as "initialSync", initial_sync_imported as imported, watch from accounts
+    where id = ${id} and removed_at is null`,
+);
 
-/** Unmarks the accounts that are in sync again, or no longer watched; returns those that are still running. */
-export async function markInSyncAgain(tx: Tx): Promise<{ id: string; status: AccountStatus }[]> {
-  const rows = await tx
-    .update(accounts)
-    .set({
-      notInSyncSince: null,
-      statusDetail: sql`case when ${accounts.status} = 'running' then '' else ${accounts.statusDetail} end`,
-    })
-    .where(
-      and(
-        present,
-        isNotNull(accounts.notInSyncSince),
-        or(not(accounts.watch), gt(accounts.lastSyncedAt, accounts.notInSyncSince)),
-      ),
-    )
-    .returning({ id: accounts.id, status: accounts.status });
-  return rows.flatMap(({ id, status }) => (status === 'running' ? [{ id, status }] : []));
+/** The states of an account; undefined when it does not exist, or is being removed. */
+export async function getAccountState(
+  db: Queryable,
+  id: string,
+): Promise<
+  { status: AccountStatus; initialSync: InitialSyncStatus | null; imported: number; watch: boolean } | undefined
+> {
+  type State = { status: AccountStatus; initialSync: InitialSyncStatus | null; imported: number; watch: boolean };
+  const { rows } = await db.execute<State>(stateOfAccount(id));
+  return rows[0];
 }
 
 /** Accounts whose workflow should run, whatever their status. */
@@ -109,7 +97,7 @@ export async function findRunsToEnsure(
   before: Date,
   { limit, isSpaced }: { limit: number; isSpaced: boolean },
 ): Promise<AccountToRun[]> {
-  const ensured = sql`nullif(greatest(${accounts.runEnsuredAt}, ${IN_SYNC_UNTIL}), ${IN_SYNC_UNTIL})`;
+  const ensured = sql`nullif(greatest(${accounts.runEnsuredAt}, ${inSyncUntil}), ${inSyncUntil})`;
   return db
     .select({ id: accounts.id, watch: accounts.watch })
     .from(accounts)
@@ -117,13 +105,13 @@ export async function findRunsToEnsure(
       and(
         present,
         ne(accounts.status, 'disconnected'),
-        sql`${IN_SYNC_UNTIL} < ${before.toISOString()}::timestamptz`,
+        sql`${inSyncUntil} < ${before.toISOString()}::timestamptz`,
         isSpaced
-          ? sql`coalesce(${ensured} < now() - least(interval '1 hour', (now() - ${IN_SYNC_UNTIL} - interval '5 minutes') / 10), true)`
+          ? sql`coalesce(${ensured} < now() - least(interval '1 hour', (now() - ${inSyncUntil} - interval '5 minutes') / 10), true)`
           : undefined,
       ),
     )
-    .orderBy(sql`${ensured} nulls first`, sql`${IN_SYNC_UNTIL} desc`)
+    .orderBy(sql`${ensured} nulls first`, sql`${inSyncUntil} desc`)
     .limit(limit);
 }
 

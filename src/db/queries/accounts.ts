@@ -1,13 +1,12 @@
-import { and, eq, getTableColumns, ilike, isNull, or, type SQL, sql } from 'drizzle-orm';
+import { and, eq, getTableColumns, gt, ilike, isNotNull, isNull, not, or, type SQL, sql } from 'drizzle-orm';
 import type { Account, AccountStatus, Encryption, InitialSyncStatus, ServerSettings } from '../../contract/account.ts';
 import type { FolderChoice } from '../../contract/mailbox-config.ts';
-import { notInSyncDetail } from './account-health.ts';
+import { inSyncUntil, notInSyncDetail } from './account-health.ts';
 import { failingAppOf, toAccount } from './account-object.ts';
 import type { Queryable, Tx } from '../driver/client.ts';
 import { announceLease } from '../coordination/lease.ts';
 import { deleteTokens } from '../coordination/oauth-tokens.ts';
 import { anyOf } from '../driver/any-of.ts';
-import { statement } from '../driver/statement.ts';
 import { accounts } from '../schema/index.ts';
 
 /** An account that is being removed counts as not existing. */
@@ -269,6 +268,7 @@ export async function updateConnection(
       status: 'running',
       statusDetail: '',
       followedSince: sql`now()`,
+      notInSyncSince: null,
       watchFailure: '',
       watchEpoch: sql`${accounts.watchEpoch} + 1`,
     })
@@ -299,25 +299,6 @@ function columnsOf({ mailboxKey, imap, smtp, credentials }: NewConnection) {
   };
 }
 
-const stateOfAccount = statement(
-  'state_of_account',
-  (id: string) => sql`
-    select status, initial_sync_status as "initialSync", initial_sync_imported as imported, watch from accounts
-    where id = ${id} and removed_at is null`,
-);
-
-/** The states of an account; undefined when it does not exist, or is being removed. */
-export async function getAccountState(
-  db: Queryable,
-  id: string,
-): Promise<
-  { status: AccountStatus; initialSync: InitialSyncStatus | null; imported: number; watch: boolean } | undefined
-> {
-  type State = { status: AccountStatus; initialSync: InitialSyncStatus | null; imported: number; watch: boolean };
-  const { rows } = await db.execute<State>(stateOfAccount(id));
-  return rows[0];
-}
-
 /**
  * Changes the status; the stored detail of `errored` includes since when. Undefined when nothing changed: the account
  * does not exist, already has that status, or was taken over since the watch of `watchEpoch`.
@@ -327,18 +308,51 @@ export async function changeStatus(
   id: string,
   change: { status: AccountStatus; detail: string; watchEpoch?: number },
 ): Promise<{ previous: AccountStatus; detail: string } | undefined> {
-  const { status, watchEpoch, lastSyncedAt, connectedAt } = accounts;
+  const { status, watchEpoch } = accounts;
   const [before] = await tx
-    .select({ status, watchEpoch, lastSyncedAt, connectedAt })
+    .select({ status, watchEpoch, since: inSyncUntil })
     .from(accounts)
     .where(and(eq(accounts.id, id), present))
     .for('no key update');
   if (!before || before.status === change.status) return undefined;
   if (change.watchEpoch !== undefined && before.watchEpoch !== change.watchEpoch) return undefined;
-  const since = before.lastSyncedAt ?? before.connectedAt;
-  const detail = change.status === 'errored' ? notInSyncDetail(since, change.detail) : change.detail;
+  const detail = change.status === 'errored' ? notInSyncDetail(before.since, change.detail) : change.detail;
   await tx.update(accounts).set({ status: change.status, statusDetail: detail }).where(eq(accounts.id, id));
   return { previous: before.status as AccountStatus, detail };
+}
+
+/** Reports that a running account is not in sync; its status, or undefined when that is reported already or has changed. */
+export async function markNotInSync(
+  tx: Tx,
+  id: string,
+  since: Date,
+  detail: string,
+): Promise<AccountStatus | undefined> {
+  const [row] = await tx
+    .update(accounts)
+    .set({ notInSyncSince: since, statusDetail: detail })
+    .where(and(eq(accounts.id, id), present, eq(accounts.status, 'running'), isNull(accounts.notInSyncSince)))
+    .returning({ status: accounts.status });
+  return row?.status as AccountStatus | undefined;
+}
+
+/** Unmarks the accounts that are in sync again, or no longer watched; returns those that are still running. */
+export async function markInSyncAgain(tx: Tx): Promise<{ id: string; status: AccountStatus }[]> {
+  const rows = await tx
+    .update(accounts)
+    .set({
+      notInSyncSince: null,
+      statusDetail: sql`case when ${accounts.status} = 'running' then '' else ${accounts.statusDetail} end`,
+    })
+    .where(
+      and(
+        present,
+        isNotNull(accounts.notInSyncSince),
+        or(not(accounts.watch), gt(accounts.lastSyncedAt, accounts.notInSyncSince)),
+      ),
+    )
+    .returning({ id: accounts.id, status: accounts.status });
+  return rows.flatMap(({ id, status }) => (status === 'running' ? [{ id, status }] : []));
 }
 
 /** Changes the state of the initial sync if it is one of `from`; returns the changed account, else undefined. */

@@ -33,7 +33,8 @@ export interface FeedPlace {
   sequence: string;
 }
 
-const BEGINNING: FeedPlace = { position: '-9223372036854775808', accountId: '', sequence: '0' };
+/** Before all events. */
+export const BEGINNING: FeedPlace = { position: '-9223372036854775808', accountId: '', sequence: '0' };
 
 const END: FeedPlace = { ...BEGINNING, position: '9223372036854775807' };
 
