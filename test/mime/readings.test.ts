@@ -142,12 +142,26 @@ describe('the mailing list of a mail', () => {
     ));
 });
 
+const EXCHANGE = ['auto-submitted: auto-generated', 'In-Reply-To: <sent@x.y>'];
+const SOURCE = 'x-ms-exchange-generated-message-source';
+
 describe('what programs send', () => {
   test.each<[string[], string | null]>([
     [['Auto-Submitted: auto-replied'], 'auto_reply'],
     [['X-Autoreply: yes'], 'auto_reply'],
     [['Precedence: auto_reply'], 'auto_reply'],
     [['Auto-Submitted: auto-generated'], null],
+    [[...EXCHANGE, 'X-Auto-Response-Suppress: All', `${SOURCE}: Mailbox Rules Agent`], 'auto_reply'],
+    [
+      [...EXCHANGE, 'X-Auto-Response-Suppress: DR, OOF, AutoReply', 'X-MS-Exchange-Inbox-Rules-Loop: a@x.y'],
+      'auto_reply',
+    ],
+    [[...EXCHANGE, 'X-Auto-Response-Suppress: All', 'X-MS-Exchange-Parent-Message-Id: <sent@x.y>'], 'auto_reply'],
+    // a rule that forwards mail
+    [[...EXCHANGE, `${SOURCE}: Mailbox Rules Agent`, 'X-MS-Exchange-Inbox-Rules-Loop: a@x.y'], null],
+    // notifications of GitLab, and agents' answers that ticket systems send
+    [[...EXCHANGE, 'X-Auto-Response-Suppress: All'], null],
+    [['X-Auto-Response-Suppress: All', `${SOURCE}: Mailbox Rules Agent`], null],
     [['Precedence: bulk'], null],
     [[], null],
   ])('%j is marked %j', async (lines, expected) => {

@@ -113,7 +113,21 @@ function isAutoReply(value: (key: string) => string): boolean {
   return (
     /^auto-replied/i.test(value('auto-submitted')) ||
     /^auto_reply$/i.test(value('precedence')) ||
+    isExchangeReply(value) ||
     ['x-autoreply', 'x-autorespond', 'x-autoresponder', 'x-auto-reply-from'].some((key) => value(key) !== '')
+  );
+}
+
+/**
+ * Whether a rule of an Exchange mailbox wrote a mail as a reply. Forwarded mail has the same fields except for
+ * X-Auto-Response-Suppress, which notifications of other programs have, too.
+ */
+function isExchangeReply(value: (key: string) => string): boolean {
+  return (
+    /^auto-generated/i.test(value('auto-submitted')) &&
+    /(^|[\s,;])(all|oof)\b/i.test(value('x-auto-response-suppress')) &&
+    (/^mailbox rules agent$/i.test(value('x-ms-exchange-generated-message-source')) ||
+      ['x-ms-exchange-inbox-rules-loop', 'x-ms-exchange-parent-message-id'].some((key) => value(key) !== ''))
   );
 }
 
