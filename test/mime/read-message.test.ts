@@ -143,6 +143,20 @@ describe('headers', () => {
     expect(mail.references).toEqual(['<root@example.net>', '<plain-1@example.org>']);
   });
 
+  test('ids of threads may be encoded words, as Python writes long ones', async () => {
+    const mail = await read(
+      message([
+        'In-Reply-To: =?utf-8?q?=3Cparent-0123456789=40mail=2Ee?=',
+        ' =?utf-8?q?xample=2Eorg=3E?=',
+        'References: <root@example.org> =?utf-8?q?=3Cfirst=40x=2Ey=3E?=',
+        ' =?utf-8?q?=3Cparent-0123456789=40mail=2Eexample=2Eorg=3E?=',
+      ]),
+    );
+    const parent = '<parent-0123456789@mail.example.org>';
+    expect(mail.inReplyTo).toEqual([parent]);
+    expect(mail.references).toEqual(['<root@example.org>', '<first@x.y>', parent]);
+  });
+
   test('of several Subjects, Dates and Message-IDs the first counts, and all are listed', async () => {
     const mail = await read(
       message(['Subject: one', 'Subject: two', 'Message-ID: <1@x>', 'Message-ID: <2@x>', 'To: a@x.y', 'To: b@x.y']),

@@ -127,6 +127,14 @@ describe('the mailing list of a mail', () => {
     ],
     [['List-Unsubscribe: <javascript:alert(1)>, <data:x>, <https:>, https://bare.test/'], null],
     [['List-Unsubscribe-Post: List-Unsubscribe=One-Click'], null],
+    [
+      [
+        'List-Unsubscribe: =?utf-8?q?=3Chttps=3A//x=2Etest/u=3Fa=3D?=',
+        ' =?utf-8?q?b=3E=2C_=3Cmailto=3Au=40x=2Etest=3E?=',
+      ],
+      { id: null, unsubscribe: ['https://x.test/u?a=b', 'mailto:u@x.test'], unsubscribe_post: false },
+    ],
+    [['List-Id: =?utf-8?q?News_=3CA=2Eb=3E?='], { id: 'a.b', unsubscribe: [], unsubscribe_post: false }],
   ])('%j is %j', async (lines, expected) => {
     expect((await read(message(['From: a@x.y', ...lines]))).list).toEqual(expected);
   });

@@ -197,6 +197,12 @@ describe('a draft read as a message', () => {
     ]);
   });
 
+  test('ids may be encoded words', async () => {
+    const ids = ['In-Reply-To: =?utf-8?q?=3Cp=40x=2Ey=3E?=', 'References: <r@x.y>', ' =?utf-8?q?=3Cp=40x=2Ey=3E?='];
+    const read = await readDraftMessage(lines(...ids, '', 'x'), GIVEN, tmpdir());
+    expect(read).toMatchObject({ inReplyTo: '<p@x.y>', references: ['<r@x.y>', '<p@x.y>'] });
+  });
+
   test('a winmail.dat is written back unchanged', async () => {
     // a TNEF of one file, a.txt
     const content = Buffer.from(
@@ -342,6 +348,20 @@ describe('a draft prepared to be sent', () => {
     );
     expect(messageId).toMatch(/^<[0-9a-f]{32}@x\.test>$/);
     expect(head(sentCopy).slice(2, -1)).toEqual([`Message-ID: ${messageId}`, 'References: <1@x> <2@x>']);
+  });
+
+  test('has ids that were encoded words as ids', () => {
+    const { messageId, sentCopy } = prepareDraft(
+      lines(
+        ...['Message-ID: =?utf-8?q?=3Cown=40x=2Ey=3E?=', 'In-Reply-To: =?utf-8?q?=3Cp=40x=2Ey=3E?='],
+        ...['References: <r@x.y>', ' =?utf-8?q?=3Cp=40x=2Ey=3E?=', 'From: a@x.test', '', 'x'],
+      ),
+      given,
+    );
+    expect(messageId).toBe('<own@x.y>');
+    expect(head(sentCopy).slice(2, -1)).toEqual([
+      ...['Message-ID: <own@x.y>', 'In-Reply-To: <p@x.y>', 'References: <r@x.y> <p@x.y>'],
+    ]);
   });
 
   test('has addresses beyond ASCII in UTF-8, and says that they need SMTPUTF8', () => {

@@ -9,8 +9,9 @@ const MAX_URI = 2_000;
 
 /** The mailing list of a message: List-Id (RFC 2919), List-Unsubscribe (RFC 2369) and one-click (RFC 8058); null: none. */
 export function readMailingList(headers: readonly RawHeader[]): MailingList | null {
-  const value = (key: string) => withoutComments(rawValues(headers, key)[0] ?? '');
-  const id = listIdOf(value('list-id'));
+  const raw = (key: string) => rawValues(headers, key)[0] ?? '';
+  const value = (key: string) => withoutComments(decodeHeader(raw(key), null));
+  const id = listIdOf(withoutComments(raw('list-id')));
   const unsubscribe = urisOf(value('list-unsubscribe'));
   if (id === null && unsubscribe.length === 0) return null;
   const isOneClick = /^\s*List-Unsubscribe\s*=\s*One-Click\s*$/i.test(value('list-unsubscribe-post'));
@@ -20,8 +21,10 @@ export function readMailingList(headers: readonly RawHeader[]): MailingList | nu
 
 /** In lower case: ids are case-insensitive (RFC 2919 6). Some programs omit the angle brackets. */
 function listIdOf(value: string): string | null {
-  const bracketed = /<([^<>]*)>[^<>]*$/.exec(value)?.[1] ?? value;
-  const id = decodeHeader(bracketed, null).replace(/\s+/g, '').toLowerCase();
+  const inner = (text: string): string => /<([^<>]*)>[^<>]*$/.exec(text)?.[1] ?? text;
+  const bracketed = inner(value);
+  // the brackets may be in encoded words, as those in the name are
+  const id = inner(decodeHeader(bracketed, null)).replace(/\s+/g, '').toLowerCase();
   const isId = id.length <= MAX_ID && /^[^\s<>@:,;"()]+$/.test(id) && (id.includes('.') || bracketed !== value);
   return isId ? id : null;
 }

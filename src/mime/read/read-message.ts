@@ -11,6 +11,7 @@ import { allStorable, storable } from '../../runtime/storable.ts';
 import { decodeBytes } from './charsets.ts';
 import { readDate } from './dates.ts';
 import {
+  decodeHeader,
   decodeHeaders,
   firstValue,
   hasMoreAddresses,
@@ -63,6 +64,8 @@ export async function readMessage(source: Uint8Array | { path: string }, limits:
 function readHeaders({ headers, addresses, charset: hint }: ReadParts) {
   const value = (key: string): string => firstValue(headers, key, hint);
   const all = (key: string): string[] => rawValues(headers, key);
+  // Python writes ids that are longer than a line as encoded words
+  const ids = (key: string): string[] => readMessageIds(decodeHeader(all(key).join(' '), hint));
   const subject = storable(value('subject').slice(0, MAX_SUBJECT));
   const { base, isReply } = baseSubjectOf(subject);
   return {
@@ -75,8 +78,8 @@ function readHeaders({ headers, addresses, charset: hint }: ReadParts) {
     bcc: readAddresses(addresses, 'bcc'),
     replyTo: readAddresses(addresses, 'reply-to'),
     headers: decodeHeaders(headers, hint),
-    inReplyTo: readMessageIds(all('in-reply-to').join(' ')),
-    references: readMessageIds(all('references').join(' ')),
+    inReplyTo: ids('in-reply-to'),
+    references: ids('references'),
     baseSubject: base,
     isReplySubject: isReply,
     authenticationFields: readAuthenticationFields(headers),

@@ -1,7 +1,7 @@
 import type { Recipient } from '../../contract/sending.ts';
 import { newMessageId, readMessageId, readMessageIds, writableId } from '../message-ids.ts';
 import { decodeHeaderBytes } from '../read/charsets.ts';
-import { readHeaderLine } from '../read/headers.ts';
+import { decodeHeader, readHeaderLine } from '../read/headers.ts';
 import { envelopeOf } from './compose.ts';
 import {
   encodeAddresses,
@@ -34,6 +34,7 @@ interface Field {
   value: string;
 }
 
+const IDS = /^(message-id|in-reply-to|references)$/;
 const ADDRESSES = /^(from|sender|to|cc|bcc|reply-to)$/;
 const MAX_LINE = 998;
 
@@ -122,8 +123,9 @@ function readField(lines: string[]): Field | null {
   const header = readHeaderLine(lines.join('\n'));
   if (!header || !/^[!-9;-~]+$/.test(header.name)) return null;
   const { name, key, raw } = header;
-  const value = decodeHeaderBytes(raw, null);
-  // A header with bytes beyond ASCII or lines beyond the limit cannot be sent.
+  // an encoded word is no id (RFC 2047 5), but some programs write ids so
+  const value = IDS.test(key) ? decodeHeader(raw, null) : decodeHeaderBytes(raw, null);
+  // A header with encoded ids, bytes beyond ASCII or lines beyond the limit cannot be sent.
   const isSendable = value === raw && /^[\t\x20-\x7e]*$/.test(raw) && lines.every((line) => line.length <= MAX_LINE);
   if (isSendable) return { key, lines: lines.join('\r\n'), value };
   const encoded = encodedAs(key, value);

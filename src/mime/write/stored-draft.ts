@@ -105,6 +105,7 @@ type MessageHeaders = Omit<OutgoingMessage, 'html' | 'plainText' | 'attachments'
 
 function readHeaders({ headers, addresses, charset }: ReadParts, given: Omit<MessageContext, 'reply'>): MessageHeaders {
   const value = (key: string): string => firstValue(headers, key, charset);
+  const ids = (key: string): string[] => readMessageIds(decodeHeader(rawValues(headers, key).join(' '), charset));
   const people = (key: string): Recipient[] => readEntries(addresses, key).map(toRecipient);
   const from = readFrom(addresses);
   return {
@@ -116,8 +117,8 @@ function readHeaders({ headers, addresses, charset }: ReadParts, given: Omit<Mes
     subject: value('subject'),
     messageId: readMessageId(value('message-id')) ?? given.messageId,
     date: readDate(value('date')) ?? given.date,
-    inReplyTo: readMessageId(rawValues(headers, 'in-reply-to').join(' ')),
-    references: readMessageIds(rawValues(headers, 'references').join(' ')),
+    inReplyTo: ids('in-reply-to')[0] ?? null,
+    references: ids('references'),
     headers: headers
       .filter(({ name }) => !isContentHeader(name) && !isTraceHeader(name))
       .map((header) => toHeader(header, charset)),
