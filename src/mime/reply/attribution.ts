@@ -16,6 +16,10 @@ const LEAD = new RegExp(String.raw`^(?:${LEAD_IN}|${LEAD_IN_OTHER})`, 'iu');
 /** A line that begins with a date: `2026-03-03 …`, `ср, 3 мар. …`, `lun. 3 mars …`. */
 const DATED = /^(?:\d{1,4}[./\-年년 :]|\p{L}{1,12}[.,]{0,2} {1,2}\d{1,2}[\p{P} ]|\p{L}{2,15}, \p{L}{3,12} \d)/u;
 const DATE = /(?<!\d)(?:19|20|25)\d\d(?!\d)|(?<!\d)\d{1,2}[./-] ?\d{1,2}[./-] ?\d{2}|(?<!\d)\d{1,2}[:.h]\d{2}(?!\d)/u;
+const YEAR_OR_DAY = /(?<!\d)(?:19|20|25)\d\d(?!\d)|(?<!\d)\d{1,2}[./-] ?\d{1,2}[./-] ?\d{2}/u;
+const CLOCK = /(?<!\d)\d{1,2}[:h]\d{2}(?!\d)|(?<!\d)\d{1,2} ?(?:[ap]\.?m|uhr)(?!\p{L})/iu;
+/** A time such as `9.00`; without a year beside it, it may be a date. */
+const DOTTED = /(?<![\d.])\d{1,2}\.\d{2}(?![\d.])/u;
 const ADDRESS = /[^\s<>@(),;:]@[^\s<>@(),;:]/u;
 /** An address in brackets at the end, where a program writes no verb. */
 const ADDRESS_AT_END = /[<([][^<>()[\]]{0,80}@[^<>()[\]]{1,250}[>)\]]{1,2}[*_]{0,2}\s?[:：]?$/u;
@@ -74,10 +78,18 @@ function isCertainly(text: string): boolean {
   const hasAddress = ADDRESS.test(bare);
   if (!ENDS.test(bare.slice(-END_LENGTH))) return hasDate && isOldForm(bare);
   const hasVerb = VERB.test(bare);
-  if (hasVerb && hasDate) return begins(bare) || (hasAddress && NAME_AND_ADDRESS.test(bare)) || isNamed(bare);
+  if (hasVerb && hasDate) return isDatedAttribution(bare, hasAddress);
   if (hasVerb && hasAddress) return bare.length <= 200 && NAME_AND_ADDRESS.test(bare);
   return hasDate && hasAddress && ADDRESS_AT_END.test(bare.slice(-340)) && begins(bare);
 }
+
+function isDatedAttribution(text: string, hasAddress: boolean): boolean {
+  // people write `On 12.05.2025 our lawyer wrote:` themselves
+  if (!hasAddress && !isTimed(text)) return false;
+  return begins(text) || (hasAddress && NAME_AND_ADDRESS.test(text)) || isNamed(text);
+}
+
+const isTimed = (text: string): boolean => CLOCK.test(text) || (YEAR_OR_DAY.test(text) && DOTTED.test(text));
 
 /** A name before the verb: `Ada Lovelace schrieb am 3. März 2026 um 09:00:`. */
 const isNamed = (text: string): boolean => {

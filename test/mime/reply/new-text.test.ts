@@ -332,6 +332,12 @@ describe('the text of the author is not lost', () => {
     ['rules of all kinds', 'One\n====\nTwo\n____\nThree\n++++\nFour\n--------\nFive'],
     ['two dashes before items', 'I write because of:\n-- the first point\n-- the second point'],
     ['a sentence with a date and a colon', 'On 3 March 2026 we agreed on this:\n\n- no delay\n- no surcharge'],
+    [
+      'a sentence about what was written on a day',
+      'Hello,\n\nOn 12.05.2025 our lawyer wrote:\n"the contract is void".\n\nPlease advise by Friday.',
+    ],
+    ['such a sentence without a year', 'Hello,\n\nOn 12.05 our lawyer wrote:\n"it is void".\n\nPlease advise.'],
+    ['such a sentence in German', 'Hallo,\n\nAm 12. Mai 2025 schrieb unser Anwalt:\n"Er ist nichtig."\n\nWas tun?'],
     ['a sentence about what was written', 'I remember what Ada wrote: that we meet at nine.\nShall we?'],
     ['a question about an address', 'Please write by 10:30 to Bo <bo@mail.example>:\nhe knows more.'],
     ['a form with places', 'Please book:\nFrom: Berlin\nTo: Paris\nDate: 3 March 2026 at 09:00\nTwo seats.'],
