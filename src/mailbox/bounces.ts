@@ -1,7 +1,26 @@
 import { type SQL, sql } from 'drizzle-orm';
 import type { Bounce, Complaint } from '../contract/email.ts';
 import type { Queryable, Tx } from '../db/driver/client.ts';
+import { isDeliveryStatus } from '../mime/bounces.ts';
 import type { BounceReport, ParsedMail } from '../mime/parser.ts';
+
+/**
+ * The reports in a mail. Mail that the account has sent itself is no bounce, since a mailbox may be named postmaster; one with
+ * a delivery-status part is a report in any case.
+ */
+export function reportsIn(parsed: ParsedMail, isOwn: boolean): Pick<ParsedMail, 'bounce' | 'complaint'> {
+  const { bounce, complaint, attachments } = parsed;
+  const isReport = !isOwn || attachments.some(({ mime }) => isDeliveryStatus(mime));
+  return { bounce: isReport ? bounce : null, complaint };
+}
+
+/** Whether an email is in a folder for sent mail. */
+export async function isInSent(db: Queryable, emailId: string): Promise<boolean> {
+  const { rows } = await db.execute(sql`
+    select from locations p join folders f on f.id = p.folder_id
+    where p.email_id = ${emailId} and f.role = 'SENT' limit 1`);
+  return rows.length > 0;
+}
 
 /** What the report in each mail says and which sent email it is about; null for mail that is not a report. */
 export async function linkReports(

@@ -228,6 +228,11 @@ function reportTypeOf(contentType: string): string | null {
   return /report-type\s*=\s*"?([\w-]+)/i.exec(contentType)?.[1]?.toLowerCase() ?? null;
 }
 
+/** Whether a part of this media type is a delivery report (RFC 3464, RFC 6533). */
+export function isDeliveryStatus(mime: string): boolean {
+  return DELIVERY_STATUS.test(mime);
+}
+
 /** Whether an address sends bounces: its local part is exactly mailer-daemon or postmaster. */
 export function isBounceSender(address: string): boolean {
   return BOUNCE_SENDER.test(address.trim());

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { eq } from 'drizzle-orm';
 import { takeLease } from '../../src/db/coordination/lease.ts';
-import { emails, locations, sends } from '../../src/db/schema/index.ts';
+import { contacts, emails, locations, sends } from '../../src/db/schema/index.ts';
 import { fetchMeta } from '../../src/imap/fetch.ts';
 import type { SyncContext } from '../../src/mailbox/context.ts';
 import { STREAM_FROM_BYTES } from '../../src/mailbox/ingest/fetch.ts';
@@ -73,6 +73,24 @@ describe('ingestion', () => {
     };
     expect(await ingestAll(engine, 'INBOX')).toMatchObject({ ingested: 1, uidNext: 3 });
     expect((await emailsOf(engine)).map(({ subject }) => subject)).toEqual(['mail 1']);
+  });
+
+  it('takes mail that the account has sent itself for no bounce, unless it has a delivery report', async () => {
+    const engine = await start({ folders: { Sent: ['\\Sent'] } });
+    const own = 'postmaster@example.test';
+    const as = { ...engine.ctx, account: { ...engine.ctx.account, ownAddresses: [own] } };
+    const mailOf = (subject: string, from: string, to: string) => mailText({ subject, from, to });
+    const report = [{ name: 'r', type: 'message/delivery-status', content: Buffer.from('Action: failed\r\n') }];
+    engine.server.append('Sent', mailOf('in Sent', 'postmaster@alias.test', 'one@x.test'));
+    engine.server.append('INBOX', mailOf('own', 'Postmaster@example.test', 'two@x.test'));
+    engine.server.append('INBOX', mailOf('foreign', 'postmaster@other.test', 'three@x.test'));
+    engine.server.append('INBOX', mailText({ subject: 'report', from: own, to: 'four@x.test', attachments: report }));
+    await ingestAll(engine, 'Sent', 'live', as);
+    await ingestAll(engine, 'INBOX', 'live', as);
+    const shown = (await emailsOf(engine)).map(({ subject, bounce }) => `${subject}: ${bounce !== null}`);
+    expect(shown.sort()).toEqual(['foreign: true', 'in Sent: false', 'own: false', 'report: true']);
+    const people = await engine.ctx.db.select().from(contacts).where(eq(contacts.accountId, engine.ctx.account.id));
+    expect(people.map(({ address }) => address).sort()).toEqual(['one@x.test', 'two@x.test']);
   });
 
   it('streams a large message through the one temporary folder', async () => {

@@ -155,6 +155,25 @@ describe('parsing stored mail again', () => {
     expect(await engine.files()).toEqual(files);
   });
 
+  it('takes mail of the account itself for no bounce', async () => {
+    const engine = await startOn({ capabilities: PLAIN, folders: { Sent: ['\\Sent'] } });
+    const [from, to] = ['postmaster@alias.test', 'one@x.test'];
+    engine.server.append('Sent', mailText({ subject: 'sent', from, to }));
+    engine.server.append('INBOX', mailText({ subject: 'received', from, to }));
+    await syncMailbox(engine.ctx, { freshSession: true });
+    expect(await reparseAll(engine)).toEqual(['received: unchanged', 'sent: unchanged']);
+    // as earlier releases read it
+    const { bounce } = await emailWith(engine, 'received');
+    expect(bounce).not.toBeNull();
+    const { id } = await emailWith(engine, 'sent');
+    await engine.ctx.db.update(emails).set({ bounce }).where(eq(emails.id, id));
+    await engine.ctx.db.delete(contacts).where(eq(contacts.accountId, engine.ctx.account.id));
+    expect(await reparseAll(engine)).toEqual(['received: unchanged', 'sent: changed']);
+    expect(await emailWith(engine, 'sent')).toMatchObject({ bounce: null });
+    const people = await engine.ctx.db.select().from(contacts).where(eq(contacts.accountId, engine.ctx.account.id));
+    expect(people.map(({ address }) => address)).toEqual([to]);
+  });
+
   it('skips an email without a source', async () => {
     const engine = await start();
     const before = await rowsOf(engine);

@@ -7,7 +7,7 @@ import { type NewEvent, recordEvents } from '../../db/outbox.ts';
 import { Writes } from '../../db/driver/writes.ts';
 import type { MessageMeta } from '../../imap/fetch.ts';
 import { markCopiesIngested } from '../../outgoing/send-state.ts';
-import { linkReports } from '../bounces.ts';
+import { linkReports, reportsIn } from '../bounces.ts';
 import { changeEmails } from '../change-emails.ts';
 import type { SyncAccount, SyncContext } from '../context.ts';
 import { addImported } from '../settings.ts';
@@ -17,7 +17,7 @@ import { dateLocations, insertLocations, writeLocations } from '../store/locatio
 import { deleteVanished } from '../store/vanished-locations.ts';
 import { keysOf } from './fetch.ts';
 import { type ArrivalMatch, type IngestTarget, loadMatchFacts, matchArrivals, matchRulesOf } from './match.ts';
-import { buildEmail, type FetchedMail, locationRow, threadFactsOf } from './rows.ts';
+import { buildEmail, type FetchedMail, isFromOwner, locationRow, threadFactsOf } from './rows.ts';
 import { applySentCopies } from './sent-copies.ts';
 import { type AssignedThread, assignThreads } from './threads.ts';
 
@@ -113,14 +113,21 @@ async function buildRows(
   },
 ): Promise<NewEmailRows[]> {
   const threads = await assignThreads(tx, account, mails.map(threadFactsOf), writes);
+  const origins = mails.map(({ meta }) => {
+    const match = matches.get(meta.uid);
+    return match?.kind === 'new' ? match : NOT_BY_API;
+  });
+  const isSentFolder = folder.role === 'SENT' || folder.role === 'DRAFTS';
   const reports = await linkReports(
     tx,
     account.id,
-    mails.map(({ parsed }) => parsed),
+    mails.map(({ parsed }, index) => {
+      const { copyOf, sentByApi } = origins[index] ?? NOT_BY_API;
+      return reportsIn(parsed, isSentFolder || copyOf !== null || sentByApi || isFromOwner(account, parsed.from));
+    }),
   );
   return mails.map((mail, index) => {
-    const match = matches.get(mail.meta.uid);
-    const { copyOf, draft, sentByApi } = match?.kind === 'new' ? match : NOT_BY_API;
+    const { copyOf, draft, sentByApi } = origins[index] ?? NOT_BY_API;
     const thread = threads[index] as AssignedThread;
     return buildEmail(account, mail, thread, {
       ...{ isDraft: folder.role === 'DRAFTS', now, ...(reports[index] ?? NO_REPORT) },

@@ -1,4 +1,4 @@
-import type { Attachment, Bounce, Complaint } from '../../contract/email.ts';
+import type { Attachment, Attendee, Bounce, Complaint } from '../../contract/email.ts';
 import { snippetOf } from '../../contract/snippet.ts';
 import { headText } from '../../db/queries/mail/email-object.ts';
 import type { MessageMeta } from '../../imap/fetch.ts';
@@ -31,6 +31,11 @@ export const rawKey = (accountId: string, emailId: string): string => `${account
 
 /** Storage key of an attachment. */
 export const attachmentKey = (accountId: string, attachmentId: string): string => `${accountId}/att/${attachmentId}`;
+
+/** Whether a mail says that the owner of the mailbox wrote it. */
+export function isFromOwner({ ownAddresses }: Pick<SyncAccount, 'ownAddresses'>, from: Attendee): boolean {
+  return ownAddresses.includes(normalAddress(from.identifier));
+}
 
 /** The fields of a message that threading needs. */
 export function threadFactsOf({ parsed, meta }: FetchedMail): ThreadedMail {
@@ -95,7 +100,7 @@ export function buildEmail(
       size,
       storageKey,
     })),
-    contacts: facts.isDraft || parsed.bounce ? [] : contactsOf(account.ownAddresses, parsed),
+    contacts: facts.isDraft || facts.bounce ? [] : contactsOf(account.ownAddresses, parsed),
   };
 }
 
@@ -125,7 +130,7 @@ function emailRow(
     isDraft,
     draftId: isDraft ? (draft?.id ?? newId('draft')) : null,
     origin: copyOf ? 'api' : 'external',
-    isEcho: account.ownAddresses.includes(normalAddress(parsed.from.identifier)) || sentByApi,
+    isEcho: isFromOwner(account, parsed.from) || sentByApi,
     sentBy: copyOf?.sentBy ?? null,
     trackingId: copyOf?.trackingId ?? draft?.trackingId ?? null,
     bounce,

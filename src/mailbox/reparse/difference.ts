@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Attachment } from '../../contract/email.ts';
-import { normalAddress } from '../../mail-wire/addresses.ts';
 import type { Queryable } from '../../db/driver/client.ts';
 import type { StoredEmailRow } from './reparses.ts';
 import type { attachments, emailContents, emailSearch } from '../../db/schema/index.ts';
@@ -8,9 +7,9 @@ import { findTracking } from '../../db/queries/tracking.ts';
 import type { ParsedMail } from '../../mime/parser.ts';
 import { participantsOf, threadKeysOf } from '../../mime/threads.ts';
 import { untrackHtml } from '../../mime/tracking.ts';
-import { linkReports } from '../bounces.ts';
+import { isInSent, linkReports, reportsIn } from '../bounces.ts';
 import type { SyncAccount } from '../context.ts';
-import { buildEmail, type FetchedMail, type StoredAttachment, threadFactsOf } from '../ingest/rows.ts';
+import { buildEmail, type FetchedMail, isFromOwner, type StoredAttachment, threadFactsOf } from '../ingest/rows.ts';
 import type { NewEmailRows } from '../store/emails.ts';
 
 /** The account whose mail is parsed again; `authservId` as in SyncSettings. */
@@ -52,6 +51,8 @@ export async function differenceOf(
   const facts = threadFactsOf(mail);
   const participants = participantsOf(facts, account.ownAddresses);
   const keys = threadKeysOf({ ...facts, participants });
+  const isEcho =
+    isFromOwner(account, parsed.from) || (stored.email.isEcho && !isFromOwner(account, stored.email.fromAttendee));
   const rows = buildEmail(
     { ...account, connectedAt: stored.email.createdAt },
     mail,
@@ -59,12 +60,11 @@ export async function differenceOf(
     { threadId: stored.email.threadId, subjectKey: stored.email.subjectKey && keys.subjectKey },
     {
       isDraft: stored.email.isDraft,
-      ...(await reportsOf(db, account.id, stored.email, parsed)),
+      ...(await reportsOf(db, stored.email, parsed, isEcho)),
       ...{ copyOf: null, draft: null, sentByApi: false, now: stored.email.createdAt },
       authservId: account.authservId,
     },
   );
-  const isEcho = rows.email.isEcho === true || (stored.email.isEcho && !isOwn(account, stored.email));
   return {
     email: changed(stored.email, { ...readColumns(rows.email), isEcho }),
     contents: changed(stored.contents, rows.contents),
@@ -79,9 +79,6 @@ export async function differenceOf(
 export function isNone({ email, contents, search, attachments: files }: Difference): boolean {
   return files === null && [email, contents, search].every((columns) => Object.keys(columns).length === 0);
 }
-
-const isOwn = ({ ownAddresses }: ReparsedAccount, { fromAttendee }: StoredEmailRow) =>
-  ownAddresses.includes(normalAddress(fromAttendee.identifier));
 
 /** As ingest/sent-copies.ts does for messages that this API has sent: all recipients, and no tracking. */
 async function asStored(db: Queryable, email: StoredEmailRow, parsed: ParsedMail): Promise<ParsedMail> {
@@ -100,8 +97,10 @@ function asFetched(email: StoredEmailRow, parsed: ParsedMail, files: StoredAttac
 }
 
 /** A report stays linked to the email that it was found to be about. */
-async function reportsOf(db: Queryable, accountId: string, email: StoredEmailRow, parsed: ParsedMail) {
-  const [found = { bounce: null, complaint: null }] = await linkReports(db, accountId, [parsed]);
+async function reportsOf(db: Queryable, email: StoredEmailRow, parsed: ParsedMail, isEcho: boolean) {
+  const isOwn = isEcho || email.isDraft || (parsed.bounce !== null && (await isInSent(db, email.id)));
+  const reports = reportsIn(parsed, isOwn);
+  const [found = { bounce: null, complaint: null }] = await linkReports(db, email.accountId, [reports]);
   const linked = <T extends { message_id: string | null; email_id: string | null; tracking_id: string | null }>(
     now: T | null,
     before: T | null,
