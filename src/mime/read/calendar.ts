@@ -22,18 +22,38 @@ export function readCalendar(parts: readonly Part[]): Calendar | null {
     parts.find(({ mime, filename }) => mime === 'application/ics' || (filename ?? '').toLowerCase().endsWith('.ics'));
   if (!part || part.size === 0 || part.size > MAX_BYTES) return null;
   try {
-    return readEvent(decodeBytes(readStart(part.content, MAX_BYTES), part.charset ?? 'utf-8'));
+    return readEvent(decodeBytes(unfolded(readStart(part.content, MAX_BYTES)), part.charset ?? 'utf-8'));
   } catch {
     return null;
   }
 }
 
+/** Lines may be folded within a character (RFC 5545 3.1). */
+function unfolded(bytes: Buffer): Buffer {
+  return Buffer.from(bytes.toString('latin1').replace(/\r?\n[ \t]/g, ''), 'latin1');
+}
+
+/** Without the lines that are none of the grammar, where there are any: one would refuse all. */
+function parsed(text: string): ICAL.Component {
+  const parse = (lines: string) => new ICAL.Component(ICAL.parse(lines) as unknown[]);
+  try {
+    return parse(text);
+  } catch {
+    return parse(text.split(/\r?\n/).filter(isLine).join('\r\n'));
+  }
+}
+
+function isLine(line: string): boolean {
+  return /^(begin|end):/i.test(line) || orNull(() => ICAL.parse.property(line) as unknown) !== null;
+}
+
 function readEvent(text: string): Calendar | null {
   const quoted = text.replace(/\r?\n[ \t]/g, '').replace(UNQUOTED_ZONE, '$1"$2"');
-  const root = new ICAL.Component(ICAL.parse(quoted) as unknown[]);
+  const root = parsed(quoted);
   const events = root.getAllSubcomponents('vevent');
   const component = events.find((each) => !each.hasProperty('recurrence-id')) ?? events[0];
   if (!component) return null;
+  dropUnreadable(component);
   if (!isBounded(root, component)) return null;
   const method = root.getFirstPropertyValue('method');
   const event = new ICAL.Event(component);
@@ -46,8 +66,8 @@ function readEvent(text: string): Calendar | null {
     summary: textOf(component, 'summary'),
     location: textOf(component, 'location'),
     status: textOf(component, 'status')?.toUpperCase() ?? null,
-    start: component.hasProperty('dtstart') ? momentOf(event.startDate, startZone) : null,
-    end: component.hasProperty('dtend') || component.hasProperty('duration') ? momentOf(event.endDate, endZone) : null,
+    start: component.hasProperty('dtstart') ? orNull(() => momentOf(event.startDate, startZone)) : null,
+    end: hasEnd(component) ? orNull(() => momentOf(event.endDate, endZone)) : null,
     time_zone: startZone,
     recurrence: recurrenceOf(component),
     organizer: organizer ? addressOf(organizer) : null,
@@ -57,6 +77,23 @@ function readEvent(text: string): Calendar | null {
       return address === null ? [] : [{ address, status: status ? short(status).toUpperCase() : null }];
     }),
   };
+}
+
+/** Drops times without a meaning, such as an empty one. */
+function dropUnreadable(event: ICAL.Component): void {
+  for (const property of ['dtstart', 'dtend', 'duration'].flatMap((name) => event.getAllProperties(name))) {
+    if (orNull(() => property.getFirstValue()) === null) event.removeProperty(property);
+  }
+}
+
+const hasEnd = (event: ICAL.Component) => event.hasProperty('dtend') || event.hasProperty('duration');
+
+function orNull<T>(read: () => T): T | null {
+  try {
+    return read();
+  } catch {
+    return null;
+  }
 }
 
 /** Longer events are ignored, in seconds: ten years. */
@@ -112,10 +149,12 @@ function recurrenceOf(event: ICAL.Component): string[] {
   return properties.slice(0, MAX_RULES).map((property) => short(property.toICALString()));
 }
 
+/** The address of a person, from EMAIL where the value is another URI (RFC 7986 6.2). */
 function addressOf(property: ICAL.Property): string | null {
-  const value = property.getFirstValue();
-  if (typeof value !== 'string') return null;
-  return short(value.replace(/^mailto:/i, '')) || null;
+  const addresses = [property.getFirstParameter('email'), property.getFirstValue()].flatMap((value) =>
+    typeof value === 'string' && value.includes('@') ? [short(value.replace(/^\s*mailto:/i, ''))] : [],
+  );
+  return addresses[0] ?? null;
 }
 
 function short(text: string): string {

@@ -98,6 +98,59 @@ describe('an event', () => {
     });
   });
 
+  test('may have a line that is folded within a character', async () => {
+    const event = ['BEGIN:VCALENDAR', 'BEGIN:VEVENT', 'UID:1', 'SUMMARY:Gr\xc3', ' \xbc\xc3\x9fe', 'END:VEVENT'];
+    const body = `${event.join('\r\n')}\r\nEND:VCALENDAR\r\n`;
+    const header = message(['Content-Type: text/calendar; charset=utf-8']);
+    const { calendar } = await read(Buffer.concat([header, Buffer.from(body, 'latin1')]));
+    expect(calendar).toMatchObject({ summary: 'Grüße' });
+  });
+
+  test('keeps the other fields where a line is no property', async () => {
+    const broken = ['SUMMARY:Trip', 'a text that was not folded', '', 'RRULE:FREQ=NEVER', 'DTSTART:20240705T100000Z'];
+    expect(await invitation(broken)).toMatchObject({
+      ...{ summary: 'Trip', start: '2024-07-05T10:00:00.000Z', recurrence: [] },
+    });
+  });
+
+  test.each(['', 'soon', '2024-07-05 10:00', '202407'])(
+    'keeps the other fields where it begins at %j',
+    async (time) => {
+      expect(await invitation(['SUMMARY:Trip', `DTSTART:${time}`, 'DTEND:20240705T100000Z'])).toMatchObject({
+        ...{ summary: 'Trip', start: null, end: '2024-07-05T10:00:00.000Z' },
+      });
+      expect(await invitation(['SUMMARY:Trip', `DTSTART:${time}`, 'DURATION:PT1H'])).toMatchObject({
+        ...{ summary: 'Trip', start: null, end: null },
+      });
+    },
+  );
+
+  test.each(['DTEND:', 'DTEND:soon', 'DURATION:', 'DURATION:long'])('keeps its start beside %s', async (line) => {
+    expect(await invitation(['DTSTART:20240705T100000Z', line])).toMatchObject({
+      ...{ start: '2024-07-05T10:00:00.000Z', end: null },
+    });
+  });
+
+  test('has the addresses of people, and none of those without', async () => {
+    const event = await invitation([
+      'ORGANIZER;EMAIL=o@x.y;CN=O:urn:uuid:123',
+      'ATTENDEE;EMAIL="a@x.y";PARTSTAT=accepted:urn:uuid:124',
+      'ATTENDEE:MAILTO:b@x.y',
+      'ATTENDEE;EMAIL=none:mailto:c@x.y',
+      'ATTENDEE;CN=Room 1:urn:uuid:125',
+      'ATTENDEE:invalid:nomail',
+    ]);
+    expect(event).toMatchObject({
+      organizer: 'o@x.y',
+      attendees: [
+        { address: 'a@x.y', status: 'ACCEPTED' },
+        { address: 'b@x.y', status: null },
+        { address: 'c@x.y', status: null },
+      ],
+    });
+    expect(await invitation(['ORGANIZER:urn:uuid:123'])).toMatchObject({ organizer: null });
+  });
+
   test('without them has null, and no recurrence', async () => {
     const event = await invitation(['DTSTART:20240705T100000Z', 'SUMMARY:']);
     expect(event).toMatchObject({ summary: null, location: null, status: null, recurrence: [], time_zone: 'UTC' });
