@@ -15,6 +15,13 @@ const ASCII_BYTES = /^[\0-\x7f]*$/;
 /** libmime refuses UTF-7, which smuggles tags into text that is shown as HTML unescaped. Here it is decoded first. */
 const decodeUtf7 = (bytes: Buffer): string => iconv.decode(bytes, 'utf-7');
 
+/** iconv-lite has the currency sign that the euro sign replaced in 1998. */
+const decodeMacRoman = (bytes: Buffer): string => new TextDecoder('macintosh').decode(bytes);
+
+/** Some programs name UTF-16 so, and few write UTF-8 under that name. */
+const decodeUnicode = (bytes: Buffer): string =>
+  isUtf8(bytes) && !bytes.includes(0) ? bytes.toString('utf8') : libcharset.decode(bytes, 'utf-16');
+
 /** Charsets that libmime does not decode, at least not under that name. */
 const OWN: Record<string, (bytes: Buffer) => string> = {
   'hz-gb-2312': (bytes) => decodeHz(bytes, decodeAs),
@@ -27,6 +34,13 @@ const OWN: Record<string, (bytes: Buffer) => string> = {
   'utf-7': decodeUtf7,
   utf7: decodeUtf7,
   'unicode-1-1-utf-7': decodeUtf7,
+  'x-unicode-2-0-utf-7': decodeUtf7,
+  macintosh: decodeMacRoman,
+  mac: decodeMacRoman,
+  macroman: decodeMacRoman,
+  csmacintosh: decodeMacRoman,
+  'x-mac-roman': decodeMacRoman,
+  unicode: decodeUnicode,
 };
 const ALIASES: Record<string, string> = {
   'x-mac-greek': 'macgreek',
@@ -37,6 +51,8 @@ const ALIASES: Record<string, string> = {
   'x-euc-kr': 'euc-kr',
   'x-big5': 'big5',
   'x-windows-949': 'cp949',
+  uhc: 'cp949',
+  'cn-gb': 'gb2312',
 };
 
 /**
