@@ -44,7 +44,7 @@ const settingsOfAccount = statement(
  */
 export function authservIdOf(row: Pick<typeof accounts.$inferSelect, 'authservId' | 'imapHost'>): string | null {
   if (row.authservId !== null) return normalAuthservId(row.authservId);
-  return row.imapHost.toLowerCase() === 'imap.gmail.com' ? 'mx.google.com' : null;
+  return /^imap\.(gmail|googlemail)\.com$/i.test(row.imapHost) ? 'mx.google.com' : null;
 }
 
 /** Undefined when the account does not exist, or is being removed. */

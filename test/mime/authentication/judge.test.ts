@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { judgeAuthentication } from '../../../src/mime/authentication/judge.ts';
 import { readAuthenticationFields } from '../../../src/mime/authentication/results.ts';
+import { authservIdOf } from '../../../src/mailbox/settings.ts';
 import { splitHeader } from '../../../src/mime/read/headers.ts';
 import { expectCpuBelow } from '../../helpers/assert/cpu.ts';
 import { message, read } from '../read-fixture.ts';
@@ -76,6 +77,15 @@ test('there are 30 of them', () => expect(FORGED).toHaveLength(30));
 test('without a Received no result is believed: the message was not delivered', async () => {
   expect(await judged([`Authentication-Results: mx.provider.test; ${PASSES}`, FROM])).toBeNull();
   expect(await judged([`Authentication-Results: mx.provider.test; ${PASSES}`, FROM], 'mx.provider.test')).toBeNull();
+});
+
+test.each([
+  ['imap.gmail.com', null, 'mx.google.com'],
+  ['IMAP.GoogleMail.com', null, 'mx.google.com'],
+  ['imap.gmail.com', 'MX.Provider.test', 'mx.provider.test'],
+  ['imap.gmail.com.x.test', null, null],
+])('the authserv-id of %s, with %j configured, is %j', (imapHost, authservId, expected) => {
+  expect(authservIdOf({ imapHost, authservId })).toBe(expected);
 });
 
 test('a sender who writes another authserv-id is not believed where one is configured', async () => {
