@@ -15,7 +15,8 @@ export interface Author {
  * How far the provider of the mailbox authenticated a message, by its own Authentication-Results only; null: that cannot be
  * known. A field is the provider's when it is above all Received fields, so no earlier server can have written it; or,
  * with the provider's `authservId`, when it is the topmost that carries it (RFC 8601 5: the provider removes
- * foreign ones).
+ * foreign ones). Programs of one server may write a field each: further ones count where the server must have written its
+ * Received below them, as nothing else tells them from fields of the sender.
  */
 export function judgeAuthentication(
   fields: readonly AuthenticationField[],
@@ -37,7 +38,10 @@ function trustedFields(fields: readonly AuthenticationField[], authservId: strin
   if (authservId !== null) {
     // one that cannot be read may be the provider's: those below it may be forged
     const topmost = fields.find((field) => field.authservId === authservId || field.authservId === null);
-    return topmost?.authservId === authservId ? [topmost] : [];
+    if (topmost?.authservId !== authservId) return [];
+    const { receivedAbove, isLocal } = topmost;
+    const isBeside = (field: AuthenticationField) => field.receivedAbove === receivedAbove && isLocal;
+    return fields.filter((field) => field === topmost || (isBeside(field) && field.authservId === authservId));
   }
   const above = fields.filter((field) => field.receivedAbove === 0 && field.authservId !== null);
   return above.filter((field) => field.authservId === above[0]?.authservId);

@@ -7,6 +7,8 @@ export interface AuthenticationField {
   authservId: string | null;
   /** how many Received fields are above it: a server puts its own fields above those of the servers before it */
   receivedAbove: number;
+  /** the Received fields above it, if any, are of the delivery into the mailbox, by LMTP (RFC 2033), not of the transport */
+  isLocal: boolean;
   methods: MethodResult[];
 }
 
@@ -29,15 +31,21 @@ const MAX_FIELD = 16 * 1024;
 export function readAuthenticationFields(headers: readonly RawHeader[]): AuthenticationField[] {
   const fields: AuthenticationField[] = [];
   let receivedAbove = 0;
+  let isLocal = true;
   let seen = 0;
   for (const { key, raw } of headers) {
-    if (key === 'received') receivedAbove += 1;
+    if (key === 'received') {
+      receivedAbove += 1;
+      isLocal &&= OVER_LMTP.test(raw);
+    }
     if (key !== 'authentication-results' || ++seen > MAX_FIELDS) continue;
     const field = raw.length > MAX_FIELD ? null : readField(raw);
-    fields.push({ authservId: null, methods: [], ...field, receivedAbove });
+    fields.push({ authservId: null, methods: [], ...field, receivedAbove, isLocal });
   }
   return receivedAbove === 0 ? [] : fields;
 }
+
+const OVER_LMTP = /\swith\s+LMTPS?A?[\s;]/i;
 
 /** The form in which authserv-ids are compared; null: it is none. */
 export function normalAuthservId(id: string): string | null {
@@ -47,7 +55,7 @@ export function normalAuthservId(id: string): string | null {
   return normal === '' || normal.length > 255 ? null : normal;
 }
 
-function readField(raw: string): Omit<AuthenticationField, 'receivedAbove'> | null {
+function readField(raw: string): Pick<AuthenticationField, 'authservId' | 'methods'> | null {
   const [head, ...rest] = segmentsOf(raw) ?? [];
   if (!head) return null;
   const [id, version, ...more] = head;

@@ -174,6 +174,24 @@ describe('the result of the provider', () => {
     expect(await judged([own, RECEIVED, 'From: a@bücher.test'])).toMatchObject({ from_aligned: true });
   });
 
+  test('with a configured authserv-id may be in several fields above all Received fields', async () => {
+    const fields = ['spf=pass', 'dkim=none', 'dmarc=pass'].map((one) => `Authentication-Results: mx; ${one}`);
+    const other = 'Authentication-Results: filter; spf=fail';
+    const forged = `Authentication-Results: mx; ${PASSES}`;
+    expect(await judged([other, ...fields, RECEIVED, forged, FROM], 'mx')).toEqual({ ...ALL, dkim: 'none' });
+  });
+
+  test('may be in several fields below the Received of a delivery by LMTP', async () => {
+    const delivered = 'Received: from mx by mx\r\n\twith LMTP\r\n\tid 1; Mon, 2 Feb 2026 10:00:00 +0000';
+    const fields = ['dmarc=fail', 'dkim=pass header.d=bank.test'].map((one) => `Authentication-Results: mx; ${one}`);
+    const forged = `Authentication-Results: mx; ${PASSES}`;
+    const both = { spf: null, dkim: 'pass', dmarc: 'fail', from_aligned: false };
+    expect(await judged([delivered, ...fields, RECEIVED, forged, FROM], 'mx')).toEqual(both);
+    expect(await judged([delivered, RECEIVED, fields[0] ?? '', forged, FROM], 'mx')).toEqual({ ...both, dkim: null });
+    expect(await judged([fields[0] ?? '', delivered, forged, FROM], 'mx')).toEqual({ ...both, dkim: null });
+    expect(await judged([delivered, ...fields, RECEIVED, FROM])).toBeNull();
+  });
+
   test('with a configured authserv-id may be below Received fields of the provider', async () => {
     const own = `Authentication-Results: MX.Provider.test; ${PASSES}`;
     expect(await judged([RECEIVED, own, RECEIVED, FROM])).toBeNull();
