@@ -5,7 +5,8 @@ import { chown, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path';
 import pg from 'pg';
 import { StartFailure } from './failure.ts';
-import { findPostgres, type PostgresBinaries, type RunAs, SYSTEM_HOME } from './postgres-binaries.ts';
+import { findPostgres, type PostgresBinaries, type RunAs } from './postgres-binaries.ts';
+import { homeOf } from './postgres-home.ts';
 import { commandOf, endProcess, handleOf } from '../runtime/process-handle.ts';
 import type { Part } from './supervise.ts';
 
@@ -61,7 +62,7 @@ const SETTINGS: Readonly<Record<string, string>> = {
  */
 export async function embedPostgres(options: PostgresOptions): Promise<EmbeddedPostgres> {
   const binaries = await findPostgres();
-  const home = await chooseHome(options, binaries.runAs);
+  const home = await homeOf(options, binaries.runAs);
   const dataDir = join(home, 'postgres');
   const passwordFile = join(options.dir, 'postgres-password');
   const password = existsSync(dataDir)
@@ -101,30 +102,13 @@ export async function clusterOf(
   options: Pick<PostgresOptions, 'dir' | 'printLine'>,
 ): Promise<{ path: string; runAs: RunAs | undefined }> {
   const { runAs } = await findPostgres();
-  return { path: join(await chooseHome(options, runAs), 'postgres'), runAs };
+  return { path: join(await homeOf(options, runAs), 'postgres'), runAs };
 }
 
-/** `dir` itself, or, when the user of Postgres cannot access it, a system folder named after it. */
-async function chooseHome(
-  { dir, printLine }: Pick<PostgresOptions, 'dir' | 'printLine'>,
-  runAs: RunAs | undefined,
-): Promise<string> {
-  if (runAs === undefined) return dir;
-  if (canEnter(dir, runAs)) return dir;
-  const idFile = join(dir, 'instance-id');
-  if (!existsSync(idFile)) await writeFile(idFile, randomBytes(8).toString('hex'), { mode: 0o600 });
-  const home = join(SYSTEM_HOME, (await readFile(idFile, 'utf8')).trim());
-  if (!existsSync(home)) printLine(`${dir} is not accessible to the user of Postgres; storing the database in ${home}`);
-  await mkdir(home, { recursive: true, mode: 0o711 });
-  await writeFile(join(home, 'belongs-to'), `${dir}\n`);
-  return home;
-}
-
-function canEnter(dir: string, runAs: RunAs): boolean {
-  return spawnSync('test', ['-x', dir], { ...runAs, cwd: '/', stdio: 'ignore' }).status === 0;
-}
-
-/** Creates a cluster next to `dataDir` and moves it there when it is complete. Returns its password. */
+/**
+ * Creates a cluster next to `dataDir` and moves it there when it is complete. Returns its password: that of `passwordFile`, which
+ * may open another cluster too, or a new one.
+ */
 async function createCluster(
   { initdb, runAs }: PostgresBinaries,
   home: string,
@@ -133,7 +117,8 @@ async function createCluster(
 ): Promise<string> {
   const unfinished = `${dataDir}.new`;
   const passwordOnce = join(home, 'postgres-password.new');
-  const password = randomBytes(24).toString('base64url');
+  const existing = existsSync(passwordFile) ? await readPassword(passwordFile, dataDir) : '';
+  const password = existing || randomBytes(24).toString('base64url');
   await rm(unfinished, { recursive: true, force: true });
   await mkdir(unfinished, { mode: 0o700 });
   await writeFile(passwordOnce, password, { mode: 0o600 });
@@ -146,7 +131,7 @@ async function createCluster(
   } finally {
     await rm(passwordOnce, { force: true });
   }
-  await writeFile(passwordFile, password, { mode: 0o600 });
+  if (existing === '') await writeFile(passwordFile, password, { mode: 0o600 });
   await rename(unfinished, dataDir);
   return password;
 }

@@ -1,0 +1,68 @@
+import { spawnSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { accessSync, constants, existsSync, readFileSync, statSync } from 'node:fs';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { StartFailure } from './failure.ts';
+import { type RunAs, SYSTEM_HOME } from './postgres-binaries.ts';
+
+/**
+ * The folder with the cluster `postgres` of a data folder, or in which it must be created: `dir` itself, or, when the user of
+ * Postgres cannot access it, a system folder named after it. A cluster that exists is never passed over for a new one.
+ * @param printLine called with a line when the cluster must be elsewhere than in `dir`
+ * @throws StartFailure with one line when the cluster is another user's
+ */
+export async function homeOf(
+  { dir, printLine }: { dir: string; printLine(line: string): void },
+  runAs: RunAs | undefined,
+): Promise<string> {
+  const known = systemHome(dir);
+  const existing = [dir, known].find((home) => home !== undefined && existsSync(join(home, 'postgres')));
+  if (existing !== undefined) checkOwner(join(existing, 'postgres'), runAs);
+  const isFree = existing === undefined && (runAs === undefined || canEnter(dir, runAs));
+  if (existing === dir || isFree) return dir;
+  const home = known ?? (await newSystemHome(dir));
+  if (!existsSync(home)) printLine(`${dir} is not accessible to the user of Postgres; storing the database in ${home}`);
+  await mkdir(home, { recursive: true, mode: 0o711 });
+  await writeFile(join(home, 'belongs-to'), `${dir}\n`);
+  return home;
+}
+
+function systemHome(dir: string): string | undefined {
+  const id = idOf(dir);
+  return id === undefined ? undefined : join(SYSTEM_HOME, id);
+}
+
+async function newSystemHome(dir: string): Promise<string> {
+  const id = randomBytes(8).toString('hex');
+  await writeFile(join(dir, ID_FILE), id, { mode: 0o600 });
+  return join(SYSTEM_HOME, id);
+}
+
+const ID_FILE = 'instance-id';
+
+function idOf(dir: string): string | undefined {
+  const file = join(dir, ID_FILE);
+  return existsSync(file) ? readFileSync(file, 'utf8').trim() : undefined;
+}
+
+/** Postgres refuses the files of another user, and a new cluster beside them would take over their password. */
+function checkOwner(cluster: string, runAs: RunAs | undefined): void {
+  if (canEnter(cluster, runAs)) return;
+  throw new StartFailure(
+    runAs !== undefined && statSync(cluster).uid === runAs.uid
+      ? `the database in ${cluster} is not accessible to the user of Postgres: let that user enter the folders above it.`
+      : `the database in ${cluster} belongs to another user: run this as the user who created it.`,
+  );
+}
+
+/** `runAs` undefined: the user of this process. */
+function canEnter(dir: string, runAs: RunAs | undefined): boolean {
+  if (runAs !== undefined) return spawnSync('test', ['-x', dir], { ...runAs, cwd: '/', stdio: 'ignore' }).status === 0;
+  try {
+    accessSync(dir, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
