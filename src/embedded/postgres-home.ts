@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { accessSync, constants, existsSync, readFileSync, statSync } from 'node:fs';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StartFailure } from './failure.ts';
 import { type RunAs, SYSTEM_HOME } from './postgres-binaries.ts';
@@ -10,7 +10,7 @@ import { type RunAs, SYSTEM_HOME } from './postgres-binaries.ts';
  * The folder with the cluster `postgres` of a data folder, or in which it must be created: `dir` itself, or, when the user of
  * Postgres cannot access it, a system folder named after it. A cluster that exists is never passed over for a new one.
  * @param printLine called with a line when the cluster must be elsewhere than in `dir`
- * @throws StartFailure with one line when the cluster is another user's
+ * @throws StartFailure with one line when the cluster is another user's, or also that of a copy of `dir`
  */
 export async function homeOf(
   { dir, printLine }: { dir: string; printLine(line: string): void },
@@ -23,9 +23,28 @@ export async function homeOf(
   if (existing === dir || isFree) return dir;
   const home = known ?? (await newSystemHome(dir));
   if (!existsSync(home)) printLine(`${dir} is not accessible to the user of Postgres; storing the database in ${home}`);
-  await mkdir(home, { recursive: true, mode: 0o711 });
-  await writeFile(join(home, 'belongs-to'), `${dir}\n`);
+  await claim(home, dir);
   return home;
+}
+
+/** Records whose system folder it is. @throws StartFailure when it is also that of a folder of which `dir` is a copy, or the reverse */
+async function claim(home: string, dir: string): Promise<void> {
+  await mkdir(home, { recursive: true, mode: 0o711 });
+  const file = join(home, 'belongs-to');
+  const owner = existsSync(file) ? (await readFile(file, 'utf8')).trim() : dir;
+  // another folder that is gone, or has another id by now, was moved here
+  if (idOf(owner) === idOf(dir) && !isSameFolder(owner, dir)) {
+    throw new StartFailure(
+      `${dir} and ${owner} would share the database in ${home}, since one is a copy of the other: ` +
+        `delete ${ID_FILE} in the copy, to start it with an empty database.`,
+    );
+  }
+  await writeFile(file, `${dir}\n`);
+}
+
+function isSameFolder(one: string, other: string): boolean {
+  const [a, b] = [statSync(one), statSync(other)];
+  return a.dev === b.dev && a.ino === b.ino;
 }
 
 function systemHome(dir: string): string | undefined {

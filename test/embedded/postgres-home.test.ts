@@ -1,6 +1,19 @@
-import { chmod, chown, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import {
+  chmod,
+  chown,
+  cp,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+} from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { clusterOf, embedPostgres } from '../../src/embedded/postgres.ts';
 import { SYSTEM_HOME } from '../../src/embedded/postgres-binaries.ts';
@@ -11,26 +24,23 @@ const asRoot = process.getuid?.() === 0 ? it : it.skip;
 
 describe('the cluster of a data folder', () => {
   let dir: string;
-  let homes: string[];
   let lines: string[];
   const where = (folder = dir) => clusterOf({ dir: folder, printLine: (line) => lines.push(line) });
   const create = async (folder = dir) =>
     embedPostgres({ dir: folder, port: await freePort(), printLine: (line) => lines.push(line) });
   const password = () => readFile(join(dir, 'postgres-password'), 'utf8');
-  /** Its system folder, which the test deletes. */
-  const home = async (folder = dir) => {
-    const path = join(SYSTEM_HOME, await readFile(join(folder, 'instance-id'), 'utf8'));
-    homes.push(path);
-    return path;
-  };
+  const home = async (folder = dir) => join(SYSTEM_HOME, await readFile(join(folder, 'instance-id'), 'utf8'));
 
   beforeEach(async () => {
     dir = await mkdtemp(join(tmpdir(), 'postgres-home-'));
-    homes = [];
     lines = [];
   });
   afterEach(async () => {
-    for (const path of [dir, ...homes]) await rm(path, { recursive: true, force: true });
+    const names = await readdir(dir, { recursive: true });
+    for (const name of names.filter((each) => basename(each) === 'instance-id')) {
+      await rm(await home(join(dir, dirname(name))), { recursive: true, force: true });
+    }
+    await rm(dir, { recursive: true });
   });
 
   asRoot(
@@ -75,6 +85,39 @@ describe('the cluster of a data folder', () => {
       await expect(where(inside)).rejects.toThrow(
         `the database in ${inside}/postgres is not accessible to the user of Postgres: let that user enter the folders above it.`,
       );
+    },
+    60_000,
+  );
+
+  asRoot(
+    'is not shared by a copy of the folder, and follows one that is moved',
+    async () => {
+      await chmod(dir, 0o700);
+      const [original, copy, link] = ['original', 'copy', 'link'].map((name) => join(dir, name)) as [
+        string,
+        string,
+        string,
+      ];
+      await mkdir(original);
+      await create(original);
+      const path = join(await home(original), 'postgres');
+      await symlink(original, link);
+      expect((await where(link)).path).toBe(path);
+      await where(original);
+
+      await cp(original, copy, { recursive: true });
+      await expect(where(copy)).rejects.toThrow(
+        `${copy} and ${original} would share the database in ${join(path, '..')}, since one is a copy of the other: ` +
+          'delete instance-id in the copy, to start it with an empty database.',
+      );
+      expect((await where(original)).path).toBe(path);
+      await rm(join(copy, 'instance-id'));
+      await create(copy);
+      expect(await home(copy)).not.toBe(join(path, '..'));
+
+      const moved = join(dir, 'moved');
+      await rename(original, moved);
+      expect((await where(moved)).path).toBe(path);
     },
     60_000,
   );
