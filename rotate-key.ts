@@ -1,9 +1,9 @@
 /*
  * `npm run rotate-key`: with a new ENCRYPTION_KEY, and the old one as ENCRYPTION_KEY_PREVIOUS, seals all stored secrets with
- * the new one and says whether the old one is still needed. Changes nothing else, and may run at any time. Without
- * DATABASE_URL it uses the servers of the `npm start` that runs on DATA_DIR.
+ * the new one and says whether the old one is still needed. Changes nothing else, and may run at any time after the workers have
+ * started with the new one. Without DATABASE_URL it uses the servers of the `npm start` that runs on DATA_DIR.
  */
-import { changeEncryptionKey } from './src/maintenance/encryption-key.ts';
+import { changeEncryptionKey, unusedKey } from './src/maintenance/encryption-key.ts';
 import { type Config, ConfigError, type Env, loadConfig, loadStartConfig } from './src/config/config.ts';
 import { openDatabase } from './src/db/open.ts';
 import { runningServers } from './src/embedded/data-dir.ts';
@@ -20,6 +20,8 @@ async function main(config: Config): Promise<void> {
   const { client, close } = lazyClient(config);
   try {
     const secrets = createSecrets(codecKeys(config));
+    const reason = await unusedKey(database.db, secrets);
+    if (reason !== undefined) throw new ConfigError('ENCRYPTION_KEY', reason);
     const report = await changeEncryptionKey({ db: database.db, client, secrets, logger, hasPrevious: true });
     process.stdout.write(`${JSON.stringify(report, null, 2)}\n`);
     const verdict = report.isFinished

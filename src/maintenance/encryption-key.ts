@@ -56,6 +56,16 @@ export async function missingKey({
   return older > 0 ? `does not open ${older} running workflow executions: ${REMEDY}` : undefined;
 }
 
+/**
+ * Why nothing may be resealed with the current key of these settings; undefined: it may. Processes that have another one could not
+ * read it.
+ */
+export async function unusedKey(db: Db, secrets: Secrets): Promise<string | undefined> {
+  const known = await knownEncryptionKey(db);
+  if (known === undefined || known.keyId === secrets.keyId) return undefined;
+  return 'is not the key that the workers last started with: restart them with it first';
+}
+
 const REMEDY =
   'set the key that was used before as ENCRYPTION_KEY_PREVIOUS; ' +
   'if it is lost, set ENCRYPTION_KEY_PREVIOUS=lost, and connect accounts and endpoints again';

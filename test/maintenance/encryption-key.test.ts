@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { defaultPayloadConverter, type Payload } from '@temporalio/common';
 import { eq, sql } from 'drizzle-orm';
-import { changeEncryptionKey, missingKey } from '../../src/maintenance/encryption-key.ts';
+import { changeEncryptionKey, missingKey, unusedKey } from '../../src/maintenance/encryption-key.ts';
 import { accounts } from '../../src/db/schema/index.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
 import { openCredentials, sealCredentials } from '../../src/mailbox/settings.ts';
@@ -130,4 +130,21 @@ it('is missing where a process must not start without it', async () => {
   expect(await missing(fresh)).toMatch(/^does not open 1 running workflow executions/);
   await run.terminate('the test ends');
   await waitFor(async () => (await missing(fresh)) === undefined);
+});
+
+it('reseals nothing by command with a key that no worker has started with', async () => {
+  const { db, client } = the;
+  const keys = { current: randomBytes(32), previous: randomBytes(32) };
+  const started = createSecrets(keys);
+  const next = createSecrets({ current: keys.previous, previous: keys.current });
+  await db.execute(sql`delete from installation where name = 'encryption_key'`);
+  await db.update(accounts).set({ credentials: Buffer.alloc(0) });
+  expect(await unusedKey(db, next)).toBeUndefined();
+
+  const logger = createLogger('silent', 'test');
+  await changeEncryptionKey({ db, client, secrets: started, logger, hasPrevious: true });
+  expect(await unusedKey(db, started)).toBeUndefined();
+  expect(await unusedKey(db, next)).toBe(
+    'is not the key that the workers last started with: restart them with it first',
+  );
 });

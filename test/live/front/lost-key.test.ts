@@ -51,11 +51,16 @@ describe('npm start with another ENCRYPTION_KEY', () => {
 
     const keys = { ENCRYPTION_KEY: second, ENCRYPTION_KEY_PREVIOUS: first };
     await begin(keys).ready();
-    const env = { PATH: process.env['PATH'], DATA_DIR: dir, ...keys };
-    const output = await new Promise<string>((resolve) => {
-      const script = join(projectRoot(), 'dist', 'rotate-key.js');
-      execFile(process.execPath, [script], { env }, (_error, stdout, stderr) => resolve(stdout + stderr));
-    });
+    const rotate = (given: Record<string, string>) =>
+      new Promise<string>((resolve) => {
+        const script = join(projectRoot(), 'dist', 'rotate-key.js');
+        const env = { PATH: process.env['PATH'], DATA_DIR: dir, ...given };
+        execFile(process.execPath, [script], { env }, (_error, stdout, stderr) => resolve(stdout + stderr));
+      });
+    expect(await rotate({ ENCRYPTION_KEY: newKey(), ENCRYPTION_KEY_PREVIOUS: second })).toBe(
+      'ENCRYPTION_KEY is not the key that the workers last started with: restart them with it first\n',
+    );
+    const output = await rotate(keys);
     expect(output).toMatch(/"unreadable": 0[^]*ENCRYPTION_KEY_PREVIOUS is still needed: run this again later/);
   }, 240_000);
 });
