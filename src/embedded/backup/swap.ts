@@ -47,15 +47,32 @@ export async function swapIn(dataDir: string, backup: string, replacements: read
 /** What was replaced stays under its new names. */
 export async function finishSwap(dataDir: string): Promise<void> {
   await rm(fileOf(dataDir), { force: true });
+  // a record that came back would undo the restore
+  await syncFolder(dataDir);
 }
 
-/** Puts back what an unfinished restore has replaced, wherever it ended; does nothing without one. */
+/**
+ * Puts back what an unfinished restore has replaced, wherever it ended; does nothing without one.
+ * @throws StartFailure, before it changes anything, when something that it must put back is not there
+ */
 export async function undoSwap(dataDir: string): Promise<void> {
-  for (const { path, as, existed } of unfinished(dataDir)?.moves ?? []) {
-    const isAway = existsSync(as);
-    if (isAway || !existed) await rm(path, { recursive: true, force: true });
-    if (isAway) await rename(as, path);
+  const found = unfinished(dataDir);
+  if (found === undefined) return;
+  for (const { path, as, existed } of found.moves) {
+    if (!existed || existsSync(as) || existsSync(path)) continue;
+    throw new StartFailure(
+      `${as}, which an unfinished restore must put back, is not there: mount its disk, or put it back, and run this again.`,
+    );
   }
+  const changed = new Set<string>();
+  for (const { path, as, existed } of found.moves) {
+    const isAway = existsSync(as);
+    if (existed && !isAway) continue;
+    await rm(path, { recursive: true, force: true });
+    if (isAway) await rename(as, path);
+    if (existsSync(dirname(path))) changed.add(dirname(path));
+  }
+  for (const folder of changed) await syncFolder(folder);
   await finishSwap(dataDir);
 }
 
