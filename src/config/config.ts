@@ -208,6 +208,7 @@ export interface StartConfig {
   embedTemporal: boolean;
   apiKeyIsOurs: boolean;
   encryptionKeyIsOurs: boolean;
+  storageUrl: string;
   storageIsOurs: boolean;
 }
 
@@ -231,6 +232,7 @@ export function loadStartConfig(env: Env): StartConfig {
     host,
     port,
     servers,
+    storageUrl,
     workerMetrics: metrics,
   } = loadConfig({ ...env, ...Object.fromEntries(filled) });
   if (port === 0) throw new ConfigError('PORT', 'must be a port from 1 to 65535 when started with npm start');
@@ -246,6 +248,7 @@ export function loadStartConfig(env: Env): StartConfig {
     embedTemporal: absent('TEMPORAL_ADDRESS'),
     apiKeyIsOurs: absent('BOOTSTRAP_API_KEY'),
     encryptionKeyIsOurs: absent('ENCRYPTION_KEY'),
+    storageUrl,
     storageIsOurs: absent('STORAGE_URL'),
   };
 }

@@ -7,6 +7,7 @@ import { serverPart, workerPart } from './product-parts.ts';
 import { firstFreePort, tryListen } from './ports.ts';
 import { projectRoot } from '../runtime/project-root.ts';
 import type { Report } from './report.ts';
+import { checkStorageFolder } from './storage-folder.ts';
 import type { Supervisor } from './supervise.ts';
 
 export interface BringUp {
@@ -37,6 +38,7 @@ export interface BroughtUp {
  */
 export async function bringUp(start: BringUp): Promise<BroughtUp> {
   const { env, settings, dataDir, report } = start;
+  if (settings.embedPostgres) checkStorageFolder(settings.dataDir, settings.storageUrl);
   await checkListen(settings);
   const made: Record<string, string> = { DATA_DIR: settings.dataDir, ...keys(settings, dataDir) };
   const metricsPorts = await metricsPortsOf(settings);

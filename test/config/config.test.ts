@@ -219,6 +219,7 @@ describe('settings', () => {
       embedTemporal: true,
       apiKeyIsOurs: true,
       encryptionKeyIsOurs: true,
+      storageUrl: 'file:///data/storage',
       storageIsOurs: true,
     });
     expect(loadStartConfig(NEEDED)).toMatchObject({ embedPostgres: false, embedTemporal: false });

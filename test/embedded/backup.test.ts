@@ -158,6 +158,28 @@ describe('npm run backup', () => {
     }
   }, 60_000);
 
+  it.each(['backup', 'restore', 'start'] as const)(
+    'leaves a storage that contains the data folder alone (%s)',
+    async (program) => {
+      const link = join(dir, 'link-to-data');
+      await symlink(dataDir, link);
+      try {
+        for (const folder of [dataDir, dir, link]) {
+          const args = program === 'start' ? [] : [program === 'backup' ? other() : backup];
+          const { code, output } = await run(program, args, { STORAGE_URL: `file:${folder}` });
+          expect(output.trim().split('\n').at(-1)).toBe(
+            `STORAGE_URL names ${folder}, which contains DATA_DIR, and so the encryption key: set it to a folder for mail alone, and move the mail there`,
+          );
+          expect(code).toBe(1);
+        }
+      } finally {
+        await rm(link);
+      }
+      expect(existsSync(other())).toBe(false);
+    },
+    60_000,
+  );
+
   it('leaves no file that is not complete under its name', async () => {
     const hook = signalBefore('SIGTERM', 'open', /PG_VERSION$/);
     const stopped = await run('backup', [other()], {}, hook);

@@ -28,7 +28,7 @@ const DATABASE_URL: Setting<string> = {
 
 const STORAGE_URL: Setting<string | undefined> = {
   meaning:
-    'Where raw mail and attachments are stored. A bucket uses the variables of the AWS SDK: `AWS_REGION`, ' +
+    'Where raw mail and attachments are stored. With `npm start` a folder must not contain `DATA_DIR`. A bucket uses the variables of the AWS SDK: `AWS_REGION`, ' +
     '`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`.',
   values: '`file:///path` or `s3://bucket/prefix`',
   default: '`storage` in `DATA_DIR`',

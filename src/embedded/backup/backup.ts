@@ -1,9 +1,9 @@
 import { readdir } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
 import pg from 'pg';
 import { VERSION } from '../../runtime/version.ts';
 import { StartFailure } from '../failure.ts';
+import { storageFolder } from '../storage-folder.ts';
 import { type ArchiveWriter, writeArchive } from './archive.ts';
 
 /*
@@ -104,12 +104,6 @@ async function checkSource(client: pg.Client, source: BackupSource, storage: str
   throw new StartFailure(
     `STORAGE_URL names ${storage}, which holds nothing, and the database names mail that is stored: set it as for npm start.`,
   );
-}
-
-/** The folder of a storage; undefined for a bucket. */
-export function storageFolder(storageUrl: string): string | undefined {
-  // without a slash at its end
-  return storageUrl.startsWith('file:') ? resolve(fileURLToPath(storageUrl)) : undefined;
 }
 
 /** Rebuilt by each start, or of this server alone. */

@@ -11,6 +11,7 @@ import {
 import { lastStorageUrl, runningServers } from '../data-dir.ts';
 import { StartFailure } from '../failure.ts';
 import { createReport, type Report } from '../report.ts';
+import { checkStorageFolder } from '../storage-folder.ts';
 
 /** The settings of a command on what `npm start` stores. */
 export interface DataConfig {
@@ -48,6 +49,7 @@ export function dataConfig(env: Env): DataConfig {
   if (startedStorageUrl !== undefined) known['STORAGE_URL'] = startedStorageUrl;
   const given = Object.entries(env).filter(([, value]) => (value ?? '').trim() !== '');
   const config = loadConfig({ ...known, ...Object.fromEntries(given) });
+  if (settings.embedPostgres) checkStorageFolder(settings.dataDir, config.storageUrl);
   return {
     settings,
     config,

@@ -9,8 +9,9 @@ import { StartFailure } from '../failure.ts';
 import { clusterOf } from '../postgres.ts';
 import type { Report } from '../report.ts';
 import { migrateDatabase } from '../servers.ts';
+import { storageFolder } from '../storage-folder.ts';
 import { type ArchiveEntry, extractEntry, readArchive } from './archive.ts';
-import { type Manifest, NAMES, storageFolder } from './backup.ts';
+import { type Manifest, NAMES } from './backup.ts';
 import { onDataDir, unlessAborted } from './data-command.ts';
 import { finishSwap, swapIn, undoSwap } from './swap.ts';
 
