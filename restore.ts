@@ -2,7 +2,7 @@
  * `npm run restore -- FILE`: replaces what `npm start` stores by a backup, while it is stopped. With DATABASE_URL and without a
  * file: marks a database that pg_restore has restored.
  */
-import { mark, restoreBackup } from './src/embedded/backup/restore.ts';
+import { mark, refuseWorkers, restoreBackup } from './src/embedded/backup/restore.ts';
 import { interruptible } from './src/embedded/backup/data-command.ts';
 import { dataConfig, OWN_POSTGRES, runDataCommand } from './src/embedded/backup/data-config.ts';
 import { createSecrets } from './src/security/secrets.ts';
@@ -17,7 +17,7 @@ await runDataCommand(USAGE, process.env, async ({ args, env, report }) => {
   const { keyId } = createSecrets(codecKeys(config));
   if (file === undefined) {
     if (settings.embedPostgres) return false;
-    const { accounts, setBackTo } = await mark(config.databaseUrl);
+    const { accounts, setBackTo } = await mark(config.databaseUrl, refuseWorkers);
     report.line(`The database is marked as restored: ${accounts} accounts, as of ${setBackTo.toISOString()}.`);
     return true;
   }

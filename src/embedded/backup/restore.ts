@@ -2,8 +2,11 @@ import { chown, mkdir, realpath, rename, rm } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { pathToFileURL } from 'node:url';
+import { sleep } from '../../async.ts';
 import type { StartConfig } from '../../config/config.ts';
 import { markRestored, type Restored } from '../../db/coordination/restored.ts';
+import { hasWorker, SILENT_MS } from '../../db/coordination/workers.ts';
+import type { Db } from '../../db/driver/client.ts';
 import { openDatabase } from '../../db/open.ts';
 import { StartFailure } from '../failure.ts';
 import { clusterOf } from '../postgres.ts';
@@ -69,14 +72,25 @@ export async function restoreBackup(file: string, target: RestoreTarget): Promis
   });
 }
 
-/** Migrates a restored database and marks it as restored now. @throws StartFailure */
-export async function mark(databaseUrl: string): Promise<Restored> {
+/**
+ * Migrates a restored database and marks it as restored now; `check` may refuse in between, by throwing.
+ * @throws StartFailure
+ */
+export async function mark(databaseUrl: string, check?: (db: Db) => Promise<void>): Promise<Restored> {
   await migrateDatabase(databaseUrl);
   const database = openDatabase(databaseUrl, { max: 1 });
   try {
+    await check?.(database.db);
     return await markRestored(database.db, new Date());
   } finally {
     await database.close();
+  }
+}
+
+/** Waits for the rows of workers that have been killed, or were in a copy of just now. @throws StartFailure while workers run */
+export async function refuseWorkers(db: Db): Promise<void> {
+  for (const until = Date.now() + SILENT_MS + 1000; await hasWorker(db); await sleep(250)) {
+    if (Date.now() > until) throw new StartFailure('workers use this database: stop all processes first.');
   }
 }
 

@@ -5,6 +5,7 @@ import { recordEvents } from '../../../src/db/outbox.ts';
 import { placeOfRestoreAfter, readFeed } from '../../../src/db/queries/event-feed.ts';
 import { newId } from '../../../src/new-id.ts';
 import { waitFor } from '../../helpers/assert/wait.ts';
+import { announceWorker } from '../../../src/db/coordination/workers.ts';
 import { builtEntry } from '../../helpers/product/built.ts';
 import { run } from '../../helpers/product/child.ts';
 import { storeAccount } from '../../helpers/product/stored-account.ts';
@@ -86,6 +87,16 @@ it('`npm run restore` without a file marks the database of DATABASE_URL, which p
     DATABASE_URL: test.url,
     ENCRYPTION_KEY: Buffer.alloc(32, 1).toString('base64'),
   };
+  const announcing = setInterval(() => void announceWorker(db, 'a-worker', 1).catch(() => {}), 500);
+  await announceWorker(db, 'a-worker', 1);
+  const refused = run(process.execPath, [builtEntry('restore')], { env }).finally(() => clearInterval(announcing));
+  await expect(refused).rejects.toMatchObject({
+    code: 1,
+    stderr: 'workers use this database: stop all processes first.\n',
+  });
+  expect(await lastRestoredAt(db)).toEqual(before);
+
+  // that worker was killed, and its row still says that it runs
   const { stdout } = await run(process.execPath, [builtEntry('restore')], { env });
   expect(stdout).toMatch(/^The database is marked as restored: 2 accounts, as of /);
   expect((await lastRestoredAt(db))?.getTime()).toBeGreaterThan(before?.getTime() ?? 0);
