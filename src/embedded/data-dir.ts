@@ -106,19 +106,33 @@ function takeLock(path: string): void {
         linkSync(mine, lock);
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-        const holder = parse<ProcessHandle>(read(lock));
+        const found = read(lock);
+        const holder = parse<ProcessHandle>(found);
         if (holder !== undefined && isRunning(holder)) {
           throw new StartFailure(
             `DATA_DIR ${path} is in use by the start with pid ${holder.pid}: stop it, or set DATA_DIR to another.`,
           );
         }
-        rmSync(lock, { force: true });
+        removeLock(lock, found, `${mine}.stale`);
       }
       if (read(lock) === content) return;
     }
     throw new StartFailure(`DATA_DIR ${path} is being locked by another start.`);
   } finally {
     rmSync(mine, { force: true });
+  }
+}
+
+/** Removes a lock with this content, and not the one with which another start has replaced it since. */
+function removeLock(lock: string, content: string | undefined, aside: string): void {
+  try {
+    renameSync(lock, aside);
+    if (read(aside) !== content) linkSync(aside, lock);
+  } catch (error) {
+    // another start has removed it, or has locked the folder since: the next attempt sees which
+    if (!/^(ENOENT|EEXIST)$/.test((error as NodeJS.ErrnoException).code ?? '')) throw error;
+  } finally {
+    rmSync(aside, { force: true });
   }
 }
 
@@ -135,7 +149,10 @@ function read(file: string): string | undefined {
   try {
     return readFileSync(file, 'utf8').trim();
   } catch (error) {
-    throw new StartFailure(`${file} cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown error'}).`);
+    const { code = 'unknown error' } = error as NodeJS.ErrnoException;
+    // deleted since
+    if (code === 'ENOENT') return undefined;
+    throw new StartFailure(`${file} cannot be read (${code}).`);
   }
 }
 

@@ -14,6 +14,7 @@ import { newEncryptionKey, openDataDir } from '../../src/embedded/data-dir.ts';
 import { createReport } from '../../src/embedded/report.ts';
 import { migrateDatabase, startPostgres } from '../../src/embedded/servers.ts';
 import { createSupervisor } from '../../src/embedded/supervise.ts';
+import { handleOf } from '../../src/runtime/process-handle.ts';
 import { createSecrets } from '../../src/security/secrets.ts';
 import { storeEmail } from '../helpers/assert/rows.ts';
 import { builtEntry } from '../helpers/product/built.ts';
@@ -179,6 +180,35 @@ describe('npm run backup', () => {
     },
     60_000,
   );
+
+  it('refuses when a start takes over the lock of a dead one at the same moment', async () => {
+    const lock = join(dataDir, 'lock');
+    const theirs = JSON.stringify(handleOf(process.pid));
+    await writeFile(lock, JSON.stringify({ pid: process.pid, began: 'long ago' }));
+    const hook = `
+      import fs from 'node:fs';
+      import { syncBuiltinESMExports } from 'node:module';
+      let isOver = false;
+      for (const call of ['rmSync', 'renameSync']) {
+        const original = fs[call];
+        fs[call] = (path, ...rest) => {
+          if (path === '${lock}' && !isOver) fs.writeFileSync(path, '${theirs}');
+          isOver ||= path === '${lock}';
+          return original(path, ...rest);
+        };
+      }
+      syncBuiltinESMExports();`;
+    try {
+      const { code, output } = await run('backup', [other()], {}, hook);
+      expect(output).toContain(`is in use by the start with pid ${process.pid}`);
+      expect({ code, exists: existsSync(other()) }).toEqual({ code: 1, exists: false });
+      expect(readFileSync(lock, 'utf8')).toBe(theirs);
+      expect(readdirSync(dataDir).filter((name) => name.startsWith('lock'))).toEqual(['lock']);
+    } finally {
+      await rm(lock, { force: true });
+      await rm(other(), { force: true });
+    }
+  }, 30_000);
 
   it('leaves no file that is not complete under its name', async () => {
     const hook = signalBefore('SIGTERM', 'open', /PG_VERSION$/);
