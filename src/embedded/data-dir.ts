@@ -1,6 +1,17 @@
 import { randomBytes } from 'node:crypto';
-import { existsSync, linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { StartFailure } from './failure.ts';
 import { endProcess, isRunning, handleOf, type ProcessHandle } from '../runtime/process-handle.ts';
@@ -49,7 +60,7 @@ export async function openDataDir(path: string, printLine: (line: string) => voi
       const existing = read(file);
       if (existing !== undefined) return existing;
       const value = make();
-      writeWhole(file, value);
+      writeSecret(file, value);
       return value;
     },
     existingSecret: (name) => read(join(path, name)),
@@ -156,10 +167,21 @@ function read(file: string): string | undefined {
   }
 }
 
-/** A reader sees the old file or the new one, never half of it. */
-function writeWhole(file: string, content: string): void {
-  writeFileSync(`${file}.new`, `${content}\n`, { mode: 0o600 });
+/** A reader sees the old file or the new one, never half of it. `flush`: on the disk before it has its name. */
+function writeWhole(file: string, content: string, flush = false): void {
+  writeFileSync(`${file}.new`, `${content}\n`, { mode: 0o600, flush });
   renameSync(`${file}.new`, file);
+}
+
+/** Writes a file of `DataDir.secret`. It is there after a power loss, too: what is encrypted or locked with it may be. */
+export function writeSecret(file: string, value: string): void {
+  writeWhole(file, value, true);
+  const folder = openSync(dirname(file), 'r');
+  try {
+    fsyncSync(folder);
+  } finally {
+    closeSync(folder);
+  }
 }
 
 function parse<T>(text: string | undefined): T | undefined {

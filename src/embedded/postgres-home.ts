@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { accessSync, constants, existsSync, readFileSync, statSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { writeSecret } from './data-dir.ts';
 import { StartFailure } from './failure.ts';
 import { type RunAs, SYSTEM_HOME } from './postgres-binaries.ts';
 
@@ -54,7 +55,7 @@ function systemHome(dir: string): string | undefined {
 
 async function newSystemHome(dir: string): Promise<string> {
   const id = randomBytes(8).toString('hex');
-  await writeFile(join(dir, ID_FILE), id, { mode: 0o600 });
+  writeSecret(join(dir, ID_FILE), id);
   return join(SYSTEM_HOME, id);
 }
 

@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import { chown, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import pg from 'pg';
+import { writeSecret } from './data-dir.ts';
 import { StartFailure } from './failure.ts';
 import { findPostgres, type PostgresBinaries, type RunAs } from './postgres-binaries.ts';
 import { homeOf } from './postgres-home.ts';
@@ -131,7 +132,7 @@ async function createCluster(
   } finally {
     await rm(passwordOnce, { force: true });
   }
-  if (existing === '') await writeFile(passwordFile, password, { mode: 0o600 });
+  if (existing === '') writeSecret(passwordFile, password);
   await rename(unfinished, dataDir);
   return password;
 }

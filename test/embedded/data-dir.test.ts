@@ -1,12 +1,15 @@
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { openDataDir } from '../../src/embedded/data-dir.ts';
 import { isRunning, handleOf } from '../../src/runtime/process-handle.ts';
 import { openLog } from '../../src/embedded/log-file.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
+import { builtEntry } from '../helpers/product/built.ts';
+import { freePort } from '../helpers/servers/free-port.ts';
 
 describe('the data folder', () => {
   let dir: string;
@@ -45,6 +48,42 @@ describe('the data folder', () => {
     expect([data.isFirst('shown'), data.isFirst('shown')]).toEqual([true, false]);
     data.release();
   });
+
+  it('has generated keys on the disk before anything uses them', async () => {
+    const path = join(dir, 'data');
+    const hook = `
+      import fs from 'node:fs';
+      import { basename } from 'node:path';
+      import { syncBuiltinESMExports } from 'node:module';
+      const calls = [];
+      const { writeFileSync, renameSync, openSync, fsyncSync } = fs;
+      fs.writeFileSync = (file, content, options) => {
+        if (/bootstrap-api-key/.test(file)) process.exit(console.log(JSON.stringify(calls)));
+        if (/encryption-key/.test(file)) calls.push('write ' + basename(file) + (options.flush ? ' and flush' : ''));
+        return writeFileSync(file, content, options);
+      };
+      fs.renameSync = (from, to) => {
+        if (/encryption-key/.test(to)) calls.push('rename to ' + basename(to));
+        return renameSync(from, to);
+      };
+      const opened = {};
+      fs.openSync = (file, ...rest) => {
+        const fd = openSync(file, ...rest);
+        opened[fd] = file;
+        return fd;
+      };
+      fs.fsyncSync = (fd) => {
+        // some versions of Node.js flush a file by this function
+        if (!opened[fd].endsWith('.new')) calls.push('sync ' + basename(opened[fd]));
+        return fsyncSync(fd);
+      };
+      syncBuiltinESMExports();`;
+    const preload = `data:text/javascript,${encodeURIComponent(hook)}`;
+    const { stdout } = await promisify(execFile)(process.execPath, ['--import', preload, builtEntry('start')], {
+      env: { PATH: process.env['PATH'], DATA_DIR: path, PORT: String(await freePort()) },
+    });
+    expect(JSON.parse(stdout)).toEqual(['write encryption-key.new and flush', 'rename to encryption-key', 'sync data']);
+  }, 30_000);
 
   it('ends the processes that an earlier start left running, and no others', async () => {
     const left = spawn('sleep', ['60']);

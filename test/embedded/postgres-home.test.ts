@@ -29,7 +29,7 @@ describe('the cluster of a data folder', () => {
   const create = async (folder = dir) =>
     embedPostgres({ dir: folder, port: await freePort(), printLine: (line) => lines.push(line) });
   const password = () => readFile(join(dir, 'postgres-password'), 'utf8');
-  const home = async (folder = dir) => join(SYSTEM_HOME, await readFile(join(folder, 'instance-id'), 'utf8'));
+  const home = async (folder = dir) => join(SYSTEM_HOME, (await readFile(join(folder, 'instance-id'), 'utf8')).trim());
 
   beforeEach(async () => {
     dir = await mkdtemp(join(tmpdir(), 'postgres-home-'));
