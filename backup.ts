@@ -32,10 +32,11 @@ await runDataCommand('Usage: npm run backup -- FILE', process.env, async ({ args
       );
     }
   });
+  const apiKeyFile = settings.apiKeyIsOurs ? join(dataDir, 'bootstrap-api-key') : 'BOOTSTRAP_API_KEY';
   const bucket = storageUrl.startsWith('file:') ? '' : `\nMail and attachments are in ${storageUrl}: copy that too.`;
   report.line(
     `${file} is complete. It opens only with the encryption key ${keyId} (${keyFile}), which is not in it: ` +
-      `store that apart from it.${bucket}`,
+      `store that apart from it, together with the API key of the start (${apiKeyFile}).${bucket}`,
   );
   return true;
 });

@@ -103,7 +103,9 @@ it('a backup is made while it runs; restored three times, nothing is lost to a r
   const old = await reported(await append('before'));
   expect(old.event).not.toHaveProperty('epoch');
   await send(api, 'Order 0');
-  expect(await run(BACK_UP)).toMatch(/backup\.tar\.gz is complete\. .* encryption key \w+ \(.*encryption-key\)/);
+  expect(await run(BACK_UP)).toMatch(
+    /backup\.tar\.gz is complete\. .* encryption key \w+ \(.*encryption-key\).*, together with .* \(.*bootstrap-api-key\)\./,
+  );
 
   const { stdout } = await promisify(execFile)('tar', ['-tzf', join(dir, 'backup.tar.gz')]);
   expect(stdout).toContain(`storage/${account.id}/`);
