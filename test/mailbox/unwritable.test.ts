@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { eq } from 'drizzle-orm';
+import { eq, sql } from 'drizzle-orm';
 import { accounts, emails } from '../../src/db/schema/index.ts';
 import { copyMessages, moveMessages } from '../../src/imap/move.ts';
 import { openFolder } from '../../src/imap/select.ts';
@@ -172,3 +172,28 @@ it('a move by copying that is refused for now after its copy makes no second cop
   await move();
   expect([count(engine, 'INBOX'), count(engine, 'Work')]).toEqual([0, 1]);
 }, 30_000);
+
+describe('an email whose content the database refuses', () => {
+  it('is stored with its header alone, and holds up no other', async () => {
+    const engine = await start({ folders });
+    const { db } = engine.ctx;
+    await db.execute(sql`
+      create function refuse() returns trigger language plpgsql as $$ begin
+        raise exception 'unsupported Unicode escape sequence' using errcode = '22P05'; end $$`);
+    await db.execute(sql`
+      create trigger refuse before insert on email_contents for each row when (new.body::text like '%refused%') execute function refuse()`);
+    const subjects = Array.from({ length: 60 }, (_, n) => `mail ${n}`);
+    for (const [n, subject] of subjects.entries()) {
+      engine.server.append('INBOX', mailText({ subject, text: [3, 57].includes(n) ? 'refused' : 'x' }));
+    }
+    await syncMailbox(engine.ctx, { freshSession: true });
+    const all = await stored(engine);
+    await db.execute(sql`drop trigger refuse on email_contents; drop function refuse`);
+    expect(all.map(({ subject }) => subject).sort()).toEqual([...subjects].sort());
+    const incomplete = all.filter(({ isComplete }) => !isComplete).map(({ subject }) => subject);
+    expect(incomplete.sort()).toEqual(['mail 3', 'mail 57']);
+    engine.server.append('INBOX', mailText({ subject: 'later' }));
+    await syncMailbox(engine.ctx, { freshSession: true });
+    expect(await stored(engine)).toHaveLength(61);
+  });
+});

@@ -2,6 +2,9 @@ import { fetchMetaOf, type MessageMeta, metaOfAppended } from '../../imap/fetch.
 import type { SelectedFolder } from '../../imap/select.ts';
 import { fitsUidValidity } from '../../imap/uidvalidity.ts';
 import type { SyncContext } from '../context.ts';
+import { isRefusedData } from '../../db/driver/refused-data.ts';
+import type { MailParser } from '../../mime/parser.ts';
+import { minimalMail } from '../../mime/read/read-message.ts';
 import { measured } from '../../runtime/measure.ts';
 import { assertSelected, selectionOf } from '../selected.ts';
 import type { FolderState } from '../store/folders.ts';
@@ -51,7 +54,13 @@ export async function ingest(
       next?.catch(() => {});
       const folder = { ...target.folder, uidNext: result.uidNext };
       const cursorLimit = cursorLimitOf(result.leftOut, target.cursorLimit);
-      const saved = await saveBatch(ctx, { ...target, folder, cursorLimit }, fetched, next);
+      const now = { ...target, folder, cursorLimit };
+      const saved = await saveBatch(ctx, now, fetched, next).catch(async (error: unknown) => {
+        if (!isRefusedData(error)) throw error;
+        // one user of the session at a time
+        await next;
+        return saveEach(ctx, now, batch);
+      });
       const { ingested, uidNext } = saved;
       result.leftOut = [...result.leftOut, ...saved.leftOut];
       result.ingested += ingested;
@@ -118,6 +127,7 @@ export async function ingestComposed(ctx: SyncContext, folder: FolderState, appe
     return isCommitted;
   } catch (error) {
     await deleteUnreferenced(ctx, keysOf([mail]));
+    if (isRefusedData(error)) return false;
     throw error;
   }
 }
@@ -194,6 +204,39 @@ async function saveBatch(
     throw error;
   }
 }
+
+/**
+ * Saves the messages of a batch one by one, since Postgres refuses what was read of one of them: of that, the header alone is
+ * stored, undecoded, and the others are not held up.
+ */
+async function saveEach(ctx: SyncContext, target: IngestTarget, metas: MessageMeta[]): Promise<IngestResult> {
+  const result: IngestResult = { ingested: 0, uidNext: target.folder.uidNext, leftOut: [] };
+  for (const meta of metas) {
+    const folder = { ...target.folder, uidNext: result.uidNext };
+    const now = { ...target, folder, cursorLimit: cursorLimitOf(result.leftOut, target.cursorLimit) };
+    const save = async (own: SyncContext) => saveBatch(own, now, await fetchBatch(own, now, [meta]), undefined);
+    const saved = await save(ctx).catch((err: unknown) => {
+      if (!isRefusedData(err)) throw err;
+      const { account, logger } = ctx;
+      logger.error(
+        { accountId: account.id, uid: meta.uid, err },
+        'email stored incomplete: the database refuses its content',
+      );
+      return save({ ...ctx, parser: HEADER_ONLY });
+    });
+    result.ingested += saved.ingested;
+    result.uidNext = saved.uidNext;
+    result.leftOut = [...result.leftOut, ...saved.leftOut];
+  }
+  return result;
+}
+
+const HEADER_ONLY: MailParser = {
+  parse: async (source) => minimalMail(source),
+  parseMany: async (sources) => sources.map(minimalMail),
+  replaceThreads: () => {},
+  close: async () => {},
+};
 
 async function fetchMore(
   ctx: SyncContext,
