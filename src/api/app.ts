@@ -75,6 +75,8 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
   app.setValidatorCompiler(compileValidator);
   app.setSerializerCompiler(compileSerializer);
   app.addHook('onRequest', (request, reply, done) => {
+    // Node keeps it from the first read on: the audit log needs it when the client has gone
+    void request.raw.socket.remoteAddress;
     reply.header('X-Request-Id', request.id).header('X-Content-Type-Options', 'nosniff');
     withRequestId(request.id, done);
   });

@@ -79,11 +79,24 @@ function pathOf({ url }: FastifyRequest): string | undefined {
 
 /** The file of a path, which may be missing; undefined: the path is a folder without its slash. */
 function fileAt(dir: string, path: string): string | undefined {
+  // what is outside the site must not be looked at
+  if (path.split(/[/\\]/).includes('..') || path.includes('\0')) return MISSING;
   if (path === '' || path.endsWith('/')) return `${path}index.html`;
   const page = `${path}.html`;
-  if (path.includes('\0')) return path;
   if (existsSync(join(dir, page))) return page;
-  return statSync(join(dir, path), { throwIfNoEntry: false })?.isDirectory() ? undefined : path;
+  return isFolder(join(dir, path)) ? undefined : path;
+}
+
+/** No page of the site has this name. */
+const MISSING = 'missing';
+
+function isFolder(path: string): boolean {
+  try {
+    return statSync(path).isDirectory();
+  } catch {
+    // also for a name that is too long, or below a file
+    return false;
+  }
 }
 
 /** The text of a file with its own paths below another path. */

@@ -3,6 +3,7 @@ import { identityOf, weakIdentityOf } from './identity.ts';
 import type { UidRange, VanishedEvent } from './imapflow-patches.ts';
 import { byUid, fetchRows, inSets, unlessTooMany } from './sets.ts';
 import { existsIn, listUids } from './list-uids.ts';
+import { storable } from '../runtime/storable.ts';
 import { type ImapSession, MAX_ROWS } from './session.ts';
 
 /** Metadata of a message, known before its body is fetched. */
@@ -265,7 +266,14 @@ function readMeta(session: ImapSession, row: FetchMessageObject): MessageMeta | 
   const flags = flagsOf(row);
   if (!flags) return undefined;
   const header = row.headers?.toString('latin1') ?? '';
-  const field = (name: string) => new RegExp(`^${name}:((?:[^\\r\\n]|\\r?\\n[ \\t])*)`, 'im').exec(header)?.[1]?.trim();
+  const lines = header.split(/\r?\n(?![ \t])/);
+  const field = (name: string) => {
+    const line = lines.find((each) => each.slice(0, name.length + 1).toLowerCase() === `${name}:`);
+    return line
+      ?.slice(name.length + 1)
+      .split(/\r(?!\n)/, 1)[0]
+      ?.trim();
+  };
   const messageId = field('message-id')?.replace(/\s+/g, '') || null;
   const internalDate = validDate(row.internalDate);
   // An invented date would differ each time.
@@ -278,9 +286,10 @@ function readMeta(session: ImapSession, row: FetchMessageObject): MessageMeta | 
     size: facts.size,
     identity: identityOf(facts),
     weakIdentity: weakIdentityOf(facts),
-    messageId,
-    serverId: row.emailId || null,
-    serverThreadId: row.threadId ? `${kind}:${row.threadId}` : null,
+    // not all servers replace NUL
+    messageId: messageId && storable(messageId),
+    serverId: row.emailId ? storable(row.emailId) : null,
+    serverThreadId: row.threadId ? storable(`${kind}:${row.threadId}`) : null,
   };
 }
 

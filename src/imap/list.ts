@@ -3,6 +3,7 @@ import { decodePath, normalizePath } from 'imapflow/lib/tools.js';
 import type { FolderRole } from '../contract/folder.ts';
 import { command, folderArgument } from './command.ts';
 import { textOf, type Untagged } from './tokens.ts';
+import { storable } from '../runtime/storable.ts';
 import type { ImapSession } from './session.ts';
 
 /** One folder as the server reports it at one moment. */
@@ -90,7 +91,12 @@ function folderStatus(status: StatusObject | { error?: unknown } | undefined): F
 function snapshotsOf(session: ImapSession, entries: ListResponse[]): FolderSnapshot[] {
   // Folders below a prefix such as `INBOX.` (RFC 2342) are top-level folders, not children of INBOX.
   const prefix = session.client.namespace?.prefix ?? '';
-  const listed = entries.filter((entry) => entry.path);
+  // names that are malformed (RFC 3501 5.1.3) may decode to what cannot be stored, or to the name of another folder
+  const names = new Set<string>();
+  const listed = entries.filter(({ path }) => {
+    const isUsable = path !== '' && path === storable(path) && !names.has(path);
+    return isUsable && names.add(path);
+  });
   const snapshots = listed.map(
     (entry): FolderSnapshot => ({
       path: entry.path,

@@ -33,6 +33,7 @@ const CODES: Readonly<Record<string, Meaning>> = {
   AUTHORIZATIONFAILED: { account: true },
   EXPIRED: { account: true },
   PRIVACYREQUIRED: { account: true },
+  TEMPFAIL: { busy: true, retryLater: true }, // no standard: Yahoo
   SERVERBUG: { busy: true, retryLater: true },
   CONTACTADMIN: { busy: true, retryLater: true },
   // RFC 3501 7.1: a text for the user. Gmail refuses excess connections with it.
@@ -54,6 +55,12 @@ const TEXTS: readonly { pattern: RegExp; meaning: Meaning; evenWithCode: boolean
     meaning: { limit: true, busy: true, account: true },
     // Some servers send it with the code of a refused password.
     evenWithCode: true,
+  },
+  {
+    // Exchange Online: `Server Unavailable. 15`; James: `GENERIC_FAILURE_DURING_PROCESSING`
+    pattern: /unavailable|temporar(y|ily)|try again later|generic.failure|internal (server )?error|system error/i,
+    meaning: { busy: true },
+    evenWithCode: false,
   },
   { pattern: /throttl|rate limit/i, meaning: { account: true }, evenWithCode: true },
   {

@@ -42,10 +42,16 @@ export interface CommandLimits {
 /** Responses about messages that one command may get: more than the messages of any folder in use. */
 export const MAX_ROWS = 1_000_000;
 
-/** The limits of a command that the server answers with up to two responses for each message of the selected folder. */
+/**
+ * A row of metadata counts as up to three responses, with a literal for its header fields; one with long fields as more, see
+ * response-meter.ts.
+ */
+const RESPONSES_PER_MESSAGE = 6;
+
+/** The limits of a command that the server answers with a row, or a few, for each message of the selected folder. */
 export function limitsPerMessage({ client }: ImapSession, deadlineMs: number): CommandLimits {
   const exists = (client.mailbox && client.mailbox.exists) || 0;
-  return { deadlineMs, maxResponses: Math.min(2 * exists, MAX_ROWS) + 10_000 };
+  return { deadlineMs, maxResponses: Math.min(RESPONSES_PER_MESSAGE * exists, MAX_ROWS) + 10_000 };
 }
 
 /** A logged-in IMAP connection and the settings that opened it. */

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { fetchChanges } from '../../src/imap/fetch.ts';
+import { fetchChanges, fetchMetaOf } from '../../src/imap/fetch.ts';
 import { selectFolder } from '../../src/imap/select.ts';
 import type { ImapSession } from '../../src/imap/session.ts';
 import { FakeImap, PLAIN } from '../helpers/fakes/fake-imap.ts';
@@ -28,4 +28,16 @@ test('a folder in which every second of 280,000 messages was expunged reports th
   expect(vanished).toHaveLength(uids.length);
   expect(vanished?.at(-1)).toEqual({ from: uids.at(-1), to: uids.at(-1) });
   expect(flags).toMatchObject([{ uid: 1, seen: false }]);
+});
+
+test('header fields of any length are read, and a Message-ID without what cannot be stored', async () => {
+  const id = '<a\0b@elsewhere.test>';
+  server.append('INBOX', mailText({ messageId: id, subject: 's' }));
+  server.append(
+    'INBOX',
+    Buffer.from(`Subject: x\r\nFrom: ${`${'a'.repeat(900)}\r\n `.repeat(9_000)}\r\nMessage-ID:\r\n <c@d>\r\n\r\n`),
+  );
+  await selectFolder(session, 'INBOX');
+  const metas = await fetchMetaOf(session, [2, 3]);
+  expect(metas.map(({ messageId }) => messageId)).toEqual(['<ab@elsewhere.test>', '<c@d>']);
 });

@@ -4,6 +4,7 @@ import { fetchNewestFlags } from '../../src/imap/fetch.ts';
 import { createFolder } from '../../src/imap/change-folders.ts';
 import { selectFolder } from '../../src/imap/select.ts';
 import { type ImapSession, openSession } from '../../src/imap/session.ts';
+import { storable } from '../../src/runtime/storable.ts';
 import { FakeImap, type FakeImapOptions, PLAIN } from '../helpers/fakes/fake-imap.ts';
 import { imapSettings, LOOPBACK } from '../helpers/product/mail-session.ts';
 import { mailText } from '../helpers/product/mail-text.ts';
@@ -58,6 +59,14 @@ describe('names of folders', () => {
     await connect(demanding);
     expect(demanding.log.filter(({ name }) => name === 'ENABLE').flatMap(({ args }) => args)).toContain('UTF8=ACCEPT');
   });
+});
+
+it('a folder whose name decodes to what cannot be stored, or to the name of another, is left out', async () => {
+  const odd = ['Party &2Dw-', 'a&AAA-b', 'R&D', 'R&M'];
+  const server = await serve({ folders: Object.fromEntries(['Fine', ...odd].map((name) => [name, []])) });
+  const paths = (await listFoldersWithStatus(await connect(server))).map(({ path }) => path);
+  expect(paths).toEqual(expect.arrayContaining(['INBOX', 'Fine']));
+  expect(paths.map(storable)).toEqual([...new Set(paths)]);
 });
 
 it('attributes of folders and flags are case-insensitive', async () => {

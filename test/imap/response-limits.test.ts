@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { expungeMessages } from '../../src/imap/expunge.ts';
+import { fetchMeta } from '../../src/imap/fetch.ts';
 import { moveMessages } from '../../src/imap/move.ts';
 import { selectFolder } from '../../src/imap/select.ts';
 import { type ImapSession, openSession } from '../../src/imap/session.ts';
@@ -38,6 +39,13 @@ const COMMANDS = [
     run: (session: ImapSession) => storeFlags(session, [1], { add: [], remove: [] }),
   },
   {
+    name: 'UID FETCH',
+    response:
+      '* 1 FETCH (UID 1 FLAGS () RFC822.SIZE 10 INTERNALDATE "01-Jan-2026 00:00:00 +0000" BODY[HEADER.FIELDS (MESSAGE-ID)] {21}\r\n' +
+      'Message-ID: <a@b>\r\n\r\n)\r\n',
+    run: (session: ImapSession) => fetchMeta(session, 1),
+  },
+  {
     name: 'UID MOVE',
     response: '* 1 EXPUNGE\r\n',
     capabilities: `${PLAIN} MOVE`,
@@ -65,7 +73,7 @@ describe.each(COMMANDS)('$name', ({ name, response, capabilities = PLAIN, run })
   }
 
   it('succeeds with a response for each message of a large folder', async () => {
-    await expect(runWith(8_000, 8_000)).resolves.not.toThrow();
+    await expect(runWith(24_000, 24_000)).resolves.not.toThrow();
   });
 
   it('fails with far more responses than the folder has messages', async () => {

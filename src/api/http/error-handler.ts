@@ -59,7 +59,10 @@ function discard(body: Readable, maxBytes: number): Promise<void> {
 /** Responds to errors that precede routing, such as a malformed URL. */
 export function sendFrameworkError(_error: FastifyError, _request: FastifyRequest, reply: FastifyReply): void {
   // hooks do not run for these errors
-  reply.header('X-Content-Type-Options', 'nosniff').header('Cache-Control', 'no-store');
+  reply
+    .header('X-Request-Id', reply.request.id)
+    .header('X-Content-Type-Options', 'nosniff')
+    .header('Cache-Control', 'no-store');
   void sendError(reply, 'not_found', 'the path is malformed');
 }
 
@@ -75,10 +78,20 @@ export function sendClientError(error: NodeJS.ErrnoException, socket: Socket): v
     socket.destroy();
     return;
   }
-  const detail = error.code === 'HPE_HEADER_OVERFLOW' ? 'the headers are too long' : 'the request is malformed';
-  const body = JSON.stringify(errorBody('invalid_parameters', detail));
-  const head = ['HTTP/1.1 400 Bad Request', ...SAFE, 'Connection: close'];
+  const isLate = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
+  const body = JSON.stringify({
+    ...errorBody('invalid_parameters', reasonOf(error)),
+    ...(isLate ? { status: 408 } : {}),
+  });
+  const head = [`HTTP/1.1 ${isLate ? '408 Request Timeout' : '400 Bad Request'}`, ...SAFE, 'Connection: close'];
   socket.end(`${[...head, `Content-Length: ${Buffer.byteLength(body)}`].join('\r\n')}\r\n\r\n${body}`);
+}
+
+function reasonOf({ code }: NodeJS.ErrnoException): string {
+  if (code === 'HPE_HEADER_OVERFLOW') return 'the headers are too long';
+  return code === 'ERR_HTTP_REQUEST_TIMEOUT'
+    ? 'the request did not arrive in time: upload large files in parts (PATCH /uploads/{id})'
+    : 'the request is malformed';
 }
 
 function sendError(

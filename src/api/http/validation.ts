@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import type { FastifyInstance, FastifySchemaCompiler } from 'fastify';
 import type { TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
@@ -126,11 +127,14 @@ function checkStorable(value: unknown, path: string): void {
 export function readBodies(app: FastifyInstance, bounds: JsonBounds): void {
   const parseJson = app.getDefaultJsonParser('remove', 'remove');
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser(/^application\/([\w.+-]+\+)?json\b/i, { parseAs: 'string' }, (request, text, done) => {
-    if (text === '') done(null, undefined);
+  app.addContentTypeParser(/^application\/([\w.+-]+\+)?json\b/i, { parseAs: 'buffer' }, (request, bytes, done) => {
+    if (bytes.length === 0) done(null, undefined);
+    // RFC 8259 8.1; decoded all the same, text would be damaged without a word
+    else if (!isUtf8(bytes as Buffer)) done(new ApiError('invalid_parameters', 'the body must be UTF-8'));
     else {
-      checkJson(text as string, bounds).then(
-        () => void parseJson(request, text as string, done),
+      const text = bytes.toString();
+      checkJson(text, bounds).then(
+        () => void parseJson(request, text, done),
         (error: Error) => done(error),
       );
     }

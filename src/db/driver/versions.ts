@@ -9,8 +9,11 @@ import { UnusableDatabase } from './unusable.ts';
  * version before it continue beside it; one that takes something away raises it.
  */
 
-/** `0020_account_watch`: a program without it fails each kept statement once that selects all columns of `accounts`. */
-export const OLDEST_PROGRAM = 1_795_728_575_007;
+/**
+ * `0022_plans_for_large_accounts`: a program without it keeps statements that select all columns of `accounts`, each of which fails
+ * once when a column is added.
+ */
+export const OLDEST_PROGRAM = 1_795_780_775_743;
 
 /** Its row in `installation`: the time, and the version that stored it. */
 const NAME = 'oldest_program';

@@ -37,9 +37,8 @@ export async function applyFlags(
   localRevision: number,
 ): Promise<boolean> {
   let isAnyChanged = false;
-  const below = flags.filter((flag) => flag.uid < (folder.uidNext ?? 1));
-  for (let start = 0; start < below.length; start += CHUNK) {
-    let batch = below.slice(start, start + CHUNK);
+  for (let start = 0; start < flags.length; start += CHUNK) {
+    let batch = flags.slice(start, start + CHUNK);
     for (let readAt = localRevision; ; ) {
       const changed = await changedFlags(ctx.db, folder.id, batch);
       isAnyChanged ||= changed.length > 0;

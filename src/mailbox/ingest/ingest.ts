@@ -57,8 +57,8 @@ export async function ingest(
       const now = { ...target, folder, cursorLimit };
       const saved = await saveBatch(ctx, now, fetched, next).catch(async (error: unknown) => {
         if (!isRefusedData(error)) throw error;
-        // one user of the session at a time
-        await next;
+        // one user of the session at a time; a failure of it is met below
+        await next?.catch(() => {});
         return saveEach(ctx, now, batch);
       });
       const { ingested, uidNext } = saved;

@@ -82,6 +82,11 @@ describe('the documents', () => {
       const { status } = await get(url);
       expect([url, status >= 400 && status < 500]).toEqual([url, true]);
     }
+    // neither do the answers tell folders, files and what is not there apart
+    const odd = ['etc', 'etc%2fpasswd%2fx', 'nope'].map((name) => `/docs/${'..%2f'.repeat(12)}${name}`);
+    for (const url of [...odd, '/docs/recipes.html/x', `/docs/${'a'.repeat(300)}`]) {
+      expect([url, (await get(url)).status]).toEqual([url, 404]);
+    }
   });
 
   it('names its files below the path of a proxy, and leaves other addresses alone', async () => {

@@ -1,10 +1,13 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
+import { PassThrough } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { sql } from 'drizzle-orm';
 import { Errors } from 'typebox/value';
+import { sendClientError } from '../../../src/api/http/error-handler.ts';
 import { EVENT_SCHEMAS } from '../../../src/api/http/openapi-events.ts';
 import { EVENT_TYPES } from '../../../src/contract/events.ts';
 import { announceWorker } from '../../../src/db/coordination/workers.ts';
@@ -94,6 +97,27 @@ describe('errors', () => {
     expect((await api.call('POST', '/api-keys', { body: '{"name":"x"}', headers })).statusCode).toBe(400);
   });
 
+  it('are 400 for a body that is not UTF-8, in place of damaged text', async () => {
+    const payload = Buffer.from('{"name":"Gr\xfc\xdfe"}', 'latin1');
+    const headers = { 'x-api-key': api.key, 'content-type': 'application/json; charset=iso-8859-1' };
+    const answer = await api.app.inject({ method: 'POST', url: '/api/v1/api-keys', payload, headers });
+    expect([answer.statusCode, answer.json<{ detail: string }>().detail]).toEqual([400, 'the body must be UTF-8']);
+  });
+
+  it('are 408 for a request that does not arrive in time', async () => {
+    const socket = new PassThrough();
+    sendClientError(
+      Object.assign(new Error('late'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' }),
+      socket as unknown as Socket,
+    );
+    const answer = await text(socket);
+    expect(answer).toMatch(/^HTTP\/1\.1 408 /);
+    expect(JSON.parse(answer.slice(answer.indexOf('\r\n\r\n') + 4))).toMatchObject({
+      status: 408,
+      detail: expect.stringContaining('in parts'),
+    });
+  });
+
   it('hide internal causes', async () => {
     const broken = await apiUnderTest({
       commands: { removeAccount: () => Promise.reject(new Error('secret internals')) },
@@ -133,6 +157,7 @@ describe('calls', () => {
       for (const headers of [{}, { 'x-api-key': api.key }]) {
         const { headers: sent } = await api.app.inject({ url, headers });
         expect(sent).toMatchObject({ 'x-content-type-options': 'nosniff', 'cache-control': 'no-store' });
+        expect(sent).toHaveProperty('x-request-id');
       }
     }
   });
