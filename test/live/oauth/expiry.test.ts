@@ -190,6 +190,8 @@ test('of a refresh, whose response comes later', async () => {
     if (asked === 1) await new Promise((resolve) => setTimeout(resolve, TOKEN_SECONDS * 500));
     return undefined;
   };
+  // sessions of earlier tests may end before
+  await waitFor(() => asked > 0, { timeoutMs: 60_000, what: 'the refresh' });
   const before = imap.ended;
   await waitFor(() => imap.ended > before, { timeoutMs: 60_000, what: 'the session to end' });
   expect(asked).toBe(1);
