@@ -4,7 +4,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { checkStorageUrl, makeBackup } from './src/embedded/backup/backup.ts';
-import { interruptible, onDataDir, unlessAborted } from './src/embedded/backup/data-command.ts';
+import { interruptible, onDataDir, unlessInterrupted } from './src/embedded/backup/data-command.ts';
 import { dataConfig, OWN_POSTGRES, runDataCommand } from './src/embedded/backup/data-config.ts';
 import { refuseUnfinishedRestore } from './src/embedded/backup/swap.ts';
 import { StartFailure } from './src/embedded/failure.ts';
@@ -28,7 +28,7 @@ await runDataCommand('Usage: npm run backup -- FILE', process.env, async ({ args
     if (runningUrl !== undefined) await make(runningUrl);
     else {
       await onDataDir(settings, report, async ({ startPostgres }) =>
-        make(await unlessAborted(signal, startPostgres())),
+        make(await unlessInterrupted(signal, startPostgres())),
       );
     }
   });

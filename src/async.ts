@@ -6,10 +6,15 @@ export async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   await timer(ms, undefined, signal && { signal }).catch(() => {});
 }
 
+/** Resolves when the signal aborts. */
+export function untilAborted(signal: AbortSignal): Promise<void> {
+  return sleep(2 ** 31 - 1, signal);
+}
+
 /** The result of `work`, or undefined as soon as the signal aborts; the work then continues, and its end is ignored. */
 export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
   const settled = new AbortController();
-  const aborted = sleep(2 ** 31 - 1, AbortSignal.any([signal, settled.signal])).then(() => undefined);
+  const aborted = untilAborted(AbortSignal.any([signal, settled.signal])).then(() => undefined);
   try {
     return await Promise.race([work, aborted]);
   } finally {

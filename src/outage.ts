@@ -39,9 +39,16 @@ const LOST =
 /** gRPC: CANCELLED (some connections report their own deadline so), DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, UNAVAILABLE. */
 const GRPC = new Set([1, 4, 8, 14]);
 
+/** An error and its causes, eight at most. */
+export function* causesOf(error: unknown): Generator<Error> {
+  for (let at = error, depth = 0; at instanceof Error && depth < 8; at = at.cause, depth++) {
+    yield at;
+  }
+}
+
 /** The part of this installation that an error reports as down, busy or full; undefined for other errors. */
 export function unavailablePart(error: unknown): PartUnavailable | undefined {
-  for (let at = error, depth = 0; at instanceof Error && depth < 8; at = at.cause, depth++) {
+  for (const at of causesOf(error)) {
     if (at instanceof PartUnavailable) return at;
     const { code } = at as { code?: unknown };
     if (typeof code === 'number' && GRPC.has(code)) return new PartUnavailable('temporal', { cause: error });

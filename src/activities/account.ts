@@ -37,7 +37,8 @@ export type AccountActivities = ReturnType<typeof createAccountActivities>;
 
 /** Accounts of one step of `ensureAccounts`. */
 const BATCH = 50;
-const RUNNING = `WorkflowType = "${WORKFLOWS.account}" AND ExecutionStatus = "Running"`;
+/** Lists the workflows of accounts that run. */
+export const RUNNING = `WorkflowType = "${WORKFLOWS.account}" AND ExecutionStatus = "Running"`;
 const INTENT_RETENTION_MS = 60 * 60 * 1000;
 
 /** Activities of the `account` and `initialSync` workflows. */

@@ -1,5 +1,5 @@
 import { CancelledFailure, Context, heartbeat } from '@temporalio/activity';
-import { sleep } from '../async.ts';
+import { sleep, untilAborted } from '../async.ts';
 import { ApiError } from '../contract/errors.ts';
 import { ImportStopped } from '../db/coordination/import-state.ts';
 import { LeaseLost, takeLease } from '../db/coordination/lease.ts';
@@ -330,8 +330,4 @@ async function scanInParallel(mailbox: Mailbox, signal: AbortSignal): Promise<vo
 
 function accountNotFound(): ApiError {
   return new ApiError('not_found', 'no account has this id');
-}
-
-function untilAborted(signal: AbortSignal): Promise<void> {
-  return sleep(2 ** 31 - 1, signal);
 }

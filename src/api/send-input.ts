@@ -52,7 +52,7 @@ export function checkSendInput(input: SendInput, limits: SendLimits, mode: 'send
     throw invalid('forward_message_id is for new drafts: this one keeps what it forwards');
   }
   if (mode !== 'send') return;
-  if (count(input) === 0) throw invalid('to, cc or bcc must contain a recipient');
+  if (countRecipients(input) === 0) throw invalid('to, cc or bcc must contain a recipient');
   if (!(input.html || input.plain_text || input.subject || input.attachments?.length || input.forward_message_id)) {
     throw invalid('one of html, plain_text, subject and attachments must have content');
   }
@@ -97,12 +97,13 @@ function checkAddress(field: string, address = ''): void {
   if (/[<>]/.test(address)) throw invalid(`${field} contains < or >`);
 }
 
-function count({ to = [], cc = [], bcc = [] }: SendInput): number {
+/** How many entries To, Cc and Bcc have. */
+export function countRecipients({ to = [], cc = [], bcc = [] }: SendInput): number {
   return to.length + cc.length + bcc.length;
 }
 
 function checkRecipients(input: SendInput, limits: SendLimits): void {
-  if (count(input) > limits.recipients)
+  if (countRecipients(input) > limits.recipients)
     throw invalid(`to, cc and bcc contain more than ${limits.recipients} recipients`);
   const { reply_to: replyTo = [] } = input;
   if (replyTo.length > limits.recipients) throw invalid(`reply_to contains more than ${limits.recipients} addresses`);

@@ -23,7 +23,7 @@ import {
   verifyWorkflowId,
   WORKFLOWS,
 } from '../workflows/names.ts';
-import { accountStart, statusEvent } from '../activities/account.ts';
+import { accountStart, RUNNING, statusEvent } from '../activities/account.ts';
 import { ensureRun } from './ensure-run.ts';
 
 /*
@@ -53,7 +53,7 @@ const AT_ONCE = 20;
 const STARTS_OF_ONE_LOOK = 200;
 const STARTS_WHERE_MISSING = 2_000;
 /** Visibility may be some seconds late: the next check corrects what this one missed. */
-const RUNNING_ACCOUNTS = `WorkflowType = "${WORKFLOWS.account}" AND ExecutionStatus = "Running" AND ${SEARCH_ATTRIBUTES.mailStatus} != "disconnected"`;
+const RUNNING_ACCOUNTS = `${RUNNING} AND ${SEARCH_ATTRIBUTES.mailStatus} != "disconnected"`;
 /** Started by one check: all accounts of an installation are spread over the day. */
 const VERIFICATIONS_AT_ONCE = 2;
 

@@ -1,4 +1,3 @@
-import { withRenewal } from '../../async.ts';
 import type { DraftResult, SendInput } from '../../contract/sending.ts';
 import { newId } from '../../new-id.ts';
 import {
@@ -25,7 +24,7 @@ import {
   whenFree,
 } from './outgoing.ts';
 import { CallOutage, type OutageTexts, workflowErrorToApiError } from './run-errors.ts';
-import { execute, START_WITHIN_MS, type WorkflowCall } from './run-workflow.ts';
+import { execute, START_WITHIN_MS } from './run-workflow.ts';
 import { createTurns, NotBegun, type Turns } from './turns.ts';
 
 /** How long callers wait, ms. */
@@ -132,7 +131,7 @@ async function saveDraft(deps: DraftDeps, draft: DraftRow, previousId: string | 
   const { id, accountId } = draft;
   try {
     if (draft.state !== 'active' || previousId) {
-      const save: WorkflowCall<void> = {
+      await execute(deps, {
         type: WORKFLOWS.saveDraft,
         workflowId: draftWorkflowId(id),
         accountId,
@@ -140,14 +139,9 @@ async function saveDraft(deps: DraftDeps, draft: DraftRow, previousId: string | 
         args: [{ accountId, draftId: id, previousId }],
         summary: previousId ? `save ${id} in place of ${previousId}` : `save ${id}`,
         turn: { turns: deps.turns, key: accountId },
+        renew: () => renewDraft(db, id),
         deadlineMs: DRAFT_MS,
-      };
-      // while it waits for its turn no run stands for it
-      await withRenewal(
-        () => renewDraft(db, id),
-        () => execute(deps, save),
-        deps.renewMs,
-      );
+      });
     }
   } catch (error) {
     // no worker saves what was given up; one that had begun when Temporal went away finds it saved nevertheless

@@ -15,8 +15,6 @@ export interface OutgoingDeps extends RunDeps {
   db: Db;
   storage: Storage;
   sendLimits?: SendLimits;
-  /** milliseconds between two renewals of a row; for tests */
-  renewMs?: number;
 }
 
 /**

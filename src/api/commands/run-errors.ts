@@ -7,7 +7,7 @@ import {
   WorkflowUpdateRPCTimeoutOrCancelledError,
 } from '@temporalio/client';
 import { ApiError, type ErrorCode, ERRORS } from '../../contract/errors.ts';
-import { type InstallationPart, PartUnavailable, unavailablePart } from '../../outage.ts';
+import { causesOf, type InstallationPart, PartUnavailable, unavailablePart } from '../../outage.ts';
 import { NotBegun } from './turns.ts';
 
 /**
@@ -59,7 +59,7 @@ const OUTAGE: OutageTexts = { notDone: 'nothing was done', mayBeDone: 'it may st
  * `late` is the detail when the deadline passed although every part of the installation responds.
  */
 export function workflowErrorToApiError(error: unknown, late: string, outage: OutageTexts = OUTAGE): ApiError {
-  for (let at = error, depth = 0; at instanceof Error && depth < 8; at = at.cause, depth++) {
+  for (const at of causesOf(error)) {
     const meaning = meaningOf(at, late, outage);
     if (meaning) return new ApiError(...meaning, { cause: error });
   }

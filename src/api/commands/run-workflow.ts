@@ -1,3 +1,4 @@
+import { withRenewal } from '../../async.ts';
 import { type Client, WorkflowExecutionAlreadyStartedError, type WorkflowHandle } from '@temporalio/client';
 import { sleep, withDeadline } from '../../async.ts';
 import type { FinishedRuns } from '../../db/coordination/finished-runs.ts';
@@ -27,6 +28,8 @@ export interface RunDeps {
   hasWorker: () => Promise<boolean>;
   /** left out: callers wait until runs have ended */
   finished?: Pick<FinishedRuns, 'waitFor'>;
+  /** milliseconds between two renewals of a row; for tests */
+  renewMs?: number;
 }
 
 /** A workflow that a caller waits for. */
@@ -50,6 +53,8 @@ export interface WorkflowCall<T> {
   isKept?: boolean;
   /** the call waits for its turn first, at most for this part of the deadline, by default TURN_PART */
   turn?: { turns: Turns; key: string; part?: number };
+  /** renews the row of the work until the call ends: while it waits for its turn no run stands for it */
+  renew?: () => Promise<void>;
   /** ms that the caller waits */
   deadlineMs: number;
   /** called once after that time; returns further ms to wait */
@@ -95,6 +100,10 @@ const GRACE_MS = 200;
  * @throws NotBegun when its turn did not come
  */
 export async function execute<T = void>(deps: RunDeps, call: WorkflowCall<T>): Promise<T> {
+  return call.renew ? withRenewal(call.renew, () => runInTurn(deps, call), deps.renewMs) : runInTurn(deps, call);
+}
+
+async function runInTurn<T>(deps: RunDeps, call: WorkflowCall<T>): Promise<T> {
   if (!call.turn) return run(deps, call);
   const { turns, key, part = TURN_PART } = call.turn;
   const until = performance.now() + call.deadlineMs;

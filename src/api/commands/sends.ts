@@ -1,7 +1,7 @@
 import { ApiError } from '../../contract/errors.ts';
 import { isId } from '../../contract/ids.ts';
 import type { DraftSent, EmailSent, SendInput } from '../../contract/sending.ts';
-import { sleep, withRenewal } from '../../async.ts';
+import { sleep } from '../../async.ts';
 import type { Caller } from '../../db/access/api-keys.ts';
 import { type PartUnavailable, unavailablePart } from '../../outage.ts';
 import {
@@ -14,6 +14,7 @@ import {
 import { inputKeyOf } from '../../outgoing/outgoing-input.ts';
 import { giveUp, loadSend, type NewSend, recordSend, renewSend, type SendRow } from '../../outgoing/send-state.ts';
 import { QUEUES, sendWorkflowId, WORKFLOWS } from '../../workflows/names.ts';
+import { countRecipients } from '../send-input.ts';
 import type { SendCommands } from '../deps.ts';
 import {
   draftNotFound,
@@ -25,7 +26,7 @@ import {
   whenFree,
 } from './outgoing.ts';
 import { isWorkflowFailure, type OutageTexts, workflowErrorToApiError } from './run-errors.ts';
-import { execute, type WorkflowCall } from './run-workflow.ts';
+import { execute } from './run-workflow.ts';
 import { createTurns, NotBegun, type Turns } from './turns.ts';
 
 /** How long a message may wait for its turn, a worker and an SMTP server before it is given up. */
@@ -72,7 +73,7 @@ async function sendEmail(
   const send = await recordInput(deps, accountId, { caller, id }, input).catch((error: unknown) =>
     recordedBefore(deps, () => loadSend(deps.db, accountId, id), error),
   );
-  const { messageId, trackingId, result } = await runSend(deps, send, recipientsOf(input));
+  const { messageId, trackingId, result } = await runSend(deps, send, countRecipients(input));
   return {
     object: 'EmailSent',
     id: result?.emailId ?? id,
@@ -146,8 +147,6 @@ async function reserveForSending({ db }: OutgoingDeps, draft: DraftRow, given: N
   });
 }
 
-const recipientsOf = ({ to = [], cc = [], bcc = [] }: SendInput): number => to.length + cc.length + bcc.length;
-
 /** Has the workflow make the send. @returns the send once the SMTP server has accepted it */
 async function runSend(
   deps: SendDeps,
@@ -182,7 +181,7 @@ async function untilAccepted(
   // the run may have given it up before, and not have ended yet
   const isNotSent = async () => (isOver ||= (await giveUp(db, id)) || (await load())?.state === 'failed');
   try {
-    const send: WorkflowCall<unknown> = {
+    await execute(deps, {
       type: WORKFLOWS.sendEmail,
       taskQueue: QUEUES.sends,
       workflowId: sendWorkflowId(id),
@@ -191,16 +190,11 @@ async function untilAccepted(
       args: [{ accountId, sendId: id }],
       summary: draftId ? `send ${id}, which is ${draftId}` : `send ${id}`,
       turn: { turns: deps.turns, key: accountId },
+      renew: () => renewSend(db, id),
       deadlineMs: (deps.leaveMs ?? LEAVE_MS) + addedMs,
       extendMs: async () => ((await isNotSent()) ? 0 : ACCEPTED_MS),
       until: ({ handle, stored, over }) => Promise.race([handle.result(), stored, untilShown(load, over)]),
-    };
-    // while it waits for its turn no run stands for it
-    await withRenewal(
-      () => renewSend(db, id),
-      () => execute(deps, send),
-      deps.renewMs,
-    );
+    });
   } catch (error) {
     const state = (await load())?.state;
     if (state === 'sent') return;

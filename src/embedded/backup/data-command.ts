@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import type { StartConfig } from '../../config/config.ts';
+import { unlessAborted } from '../../async.ts';
 import { openDataDir } from '../data-dir.ts';
 import { StartFailure } from '../failure.ts';
 import type { Report } from '../report.ts';
@@ -61,17 +62,8 @@ export async function interruptible<T>(work: (signal: AbortSignal) => Promise<T>
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 /** The result of `work`, or a rejection as soon as the signal aborts; the work then continues, and its result is ignored. */
-export async function unlessAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
-  let abort = () => {};
-  const aborted = new Promise<never>((_, reject) => {
-    abort = () => reject(signal.reason as Error);
-    signal.addEventListener('abort', abort);
-  });
-  try {
-    signal.throwIfAborted();
-    return await Promise.race([work, aborted]);
-  } finally {
-    signal.removeEventListener('abort', abort);
-    work.catch(() => {});
-  }
+export async function unlessInterrupted<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
+  const result = await unlessAborted(work, signal);
+  signal.throwIfAborted();
+  return result as T;
 }

@@ -15,7 +15,7 @@ import { migrateDatabase } from '../servers.ts';
 import { storageFolder } from '../storage-folder.ts';
 import { type ArchiveEntry, extractEntry, readArchive } from './archive.ts';
 import { type Manifest, NAMES } from './backup.ts';
-import { onDataDir, unlessAborted } from './data-command.ts';
+import { onDataDir, unlessInterrupted } from './data-command.ts';
 import { finishSwap, swapIn, undoSwap } from './swap.ts';
 
 /** Where a backup is restored to. */
@@ -56,9 +56,9 @@ export async function restoreBackup(file: string, target: RestoreTarget): Promis
           ...placesIn(places).map(({ path, unpacked }) => ({ path, by: unpacked })),
           ...TEMPORAL.map((name) => ({ path: join(dataDir, name) })),
         ]);
-        const url = await unlessAborted(signal, startPostgres());
+        const url = await unlessInterrupted(signal, startPostgres());
         const marking = report.during('Marking the store as restored', () => mark(url));
-        const restored = await unlessAborted(signal, marking);
+        const restored = await unlessInterrupted(signal, marking);
         await finishSwap(dataDir);
         return { ...restored, manifest, replaced };
       } catch (error) {

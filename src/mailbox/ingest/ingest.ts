@@ -42,7 +42,7 @@ export async function ingest(
   metas: MessageMeta[],
   onBatch: (ingested: number) => void = () => {},
 ): Promise<IngestResult> {
-  const result: IngestResult = { ingested: 0, uidNext: target.folder.uidNext, leftOut: [] };
+  let result = nothingOf(target);
   const batches = [...batchesOf(metas)];
   // The next batch is fetched while this one is saved: one waits for the mail server, the other for Postgres.
   let next: Promise<FetchedBatch> | undefined;
@@ -52,20 +52,15 @@ export async function ingest(
       const following = batches[index + 1];
       next = following && fetchBatch(ctx, target, following);
       next?.catch(() => {});
-      const folder = { ...target.folder, uidNext: result.uidNext };
-      const cursorLimit = cursorLimitOf(result.leftOut, target.cursorLimit);
-      const now = { ...target, folder, cursorLimit };
+      const now = targetAfter(target, result);
       const saved = await saveBatch(ctx, now, fetched, next).catch(async (error: unknown) => {
         if (!isRefusedData(error)) throw error;
         // one user of the session at a time; a failure of it is met below
         await next?.catch(() => {});
         return saveEach(ctx, now, batch);
       });
-      const { ingested, uidNext } = saved;
-      result.leftOut = [...result.leftOut, ...saved.leftOut];
-      result.ingested += ingested;
-      result.uidNext = uidNext;
-      onBatch(ingested);
+      result = withSaved(result, saved);
+      onBatch(saved.ingested);
     }
   } catch (error) {
     // The session stays reserved while a batch is being fetched.
@@ -74,6 +69,19 @@ export async function ingest(
     throw error;
   }
   return result;
+}
+
+type Saved = Pick<CommittedBatch, 'ingested' | 'uidNext'> & { leftOut: readonly number[] };
+
+const nothingOf = ({ folder }: IngestTarget): IngestResult => ({ ingested: 0, uidNext: folder.uidNext, leftOut: [] });
+
+/** The target of what follows on a result. */
+function targetAfter(target: IngestTarget, { uidNext, leftOut }: IngestResult): IngestTarget {
+  return { ...target, folder: { ...target.folder, uidNext }, cursorLimit: cursorLimitOf(leftOut, target.cursorLimit) };
+}
+
+function withSaved({ ingested, leftOut }: IngestResult, saved: Saved): IngestResult {
+  return { ingested: ingested + saved.ingested, uidNext: saved.uidNext, leftOut: [...leftOut, ...saved.leftOut] };
 }
 
 /**
@@ -210,10 +218,9 @@ async function saveBatch(
  * stored, undecoded, and the others are not held up.
  */
 async function saveEach(ctx: SyncContext, target: IngestTarget, metas: MessageMeta[]): Promise<IngestResult> {
-  const result: IngestResult = { ingested: 0, uidNext: target.folder.uidNext, leftOut: [] };
+  let result = nothingOf(target);
   for (const meta of metas) {
-    const folder = { ...target.folder, uidNext: result.uidNext };
-    const now = { ...target, folder, cursorLimit: cursorLimitOf(result.leftOut, target.cursorLimit) };
+    const now = targetAfter(target, result);
     const save = async (own: SyncContext) => saveBatch(own, now, await fetchBatch(own, now, [meta]), undefined);
     const saved = await save(ctx).catch((err: unknown) => {
       if (!isRefusedData(err)) throw err;
@@ -224,9 +231,7 @@ async function saveEach(ctx: SyncContext, target: IngestTarget, metas: MessageMe
       );
       return save({ ...ctx, parser: HEADER_ONLY });
     });
-    result.ingested += saved.ingested;
-    result.uidNext = saved.uidNext;
-    result.leftOut = [...result.leftOut, ...saved.leftOut];
+    result = withSaved(result, saved);
   }
   return result;
 }

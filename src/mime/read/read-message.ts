@@ -66,7 +66,7 @@ function readHeaders({ headers, addresses, charset: hint }: ReadParts) {
   const all = (key: string): string[] => rawValues(headers, key);
   // Python writes ids that are longer than a line as encoded words
   const ids = (key: string): string[] => readMessageIds(decodeHeader(all(key).join(' '), hint));
-  const subject = storable(value('subject').slice(0, MAX_SUBJECT));
+  const subject = value('subject').slice(0, MAX_SUBJECT);
   const { base, isReply } = baseSubjectOf(subject);
   return {
     messageId: readMessageId(value('message-id')),
@@ -94,10 +94,10 @@ type ReadHeaders = ReturnType<typeof readHeaders>;
 
 /** The normalised texts for search. */
 function searchTexts(mail: ReadHeaders & { bodyPlain: string }): Pick<ParsedMail, 'searchText' | 'searchSubject'> {
-  const searchSubject = storable(normalise(mail.subject));
+  const searchSubject = normalise(mail.subject);
   const people = [mail.from, ...mail.to, ...mail.cc, ...mail.bcc].map((who) => `${who.display_name} ${who.identifier}`);
   const pieces = [normalise(people.join('\n')), normalise(mail.bodyPlain.slice(0, MAX_SEARCHED))];
-  return { searchText: storable(`${searchSubject}${pieces.join('')}`).replace(/ {2,}/g, ' '), searchSubject };
+  return { searchText: `${searchSubject}${pieces.join('')}`.replace(/ {2,}/g, ' '), searchSubject };
 }
 
 /** RFC 3834 5, and the headers that programs used before it. */

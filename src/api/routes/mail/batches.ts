@@ -152,13 +152,12 @@ async function filterOf(db: Db, accountId: string, { filter = {} }: CreateBatch)
     const fields = [{ path: `filter.${name}`, message: 'is empty' }];
     throw new ApiError('invalid_parameters', `filter.${name} is empty`, { fields });
   }
-  const { excludeFolders, ...others } = toFilter(conditions, folderId);
-  const named = [...(excludeFolders ?? []), ...(folderId === undefined ? [] : [folderId])];
-  if (named.length === 0) return others;
+  const chosen = toFilter(conditions, folderId);
+  const named = [...(chosen.excludeFolders ?? []), ...(folderId === undefined ? [] : [folderId])];
+  if (named.length === 0) return chosen;
   const known = new Set((await listFolders(db, accountId)).map(({ id }) => id));
   existing(named.every((id) => known.has(id)) || undefined, 'folder');
-  if (!excludeFolders) return others;
-  return { ...others, excludeFolders };
+  return chosen;
 }
 
 /** @throws ApiError invalid_parameters */
