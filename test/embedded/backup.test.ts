@@ -90,6 +90,16 @@ const signalBefore = (signal: NodeJS.Signals, call: 'open' | 'rename' | 'rm', na
   };
   syncBuiltinESMExports();`;
 
+/** Makes a start of Postgres begin while the files of the previous one are being put back, if anything still starts it. */
+const SLOW_TO_START = `
+  import slow from 'node:fs/promises';
+  import { syncBuiltinESMExports as exportSlow } from 'node:module';
+  const { rename, stat } = slow;
+  const afterwards = (ms, work) => new Promise((resolve) => setTimeout(resolve, ms)).then(work);
+  slow.rename = (path, to) => afterwards(/postgres\\.replaced-[^/]+$/.test(path) ? 2000 : 0, () => rename(path, to));
+  slow.stat = (path, ...rest) => afterwards(/\\/initdb$/.test(path) ? 500 : 0, () => stat(path, ...rest));
+  exportSlow();`;
+
 const keyFile = () => join(dataDir, 'encryption-key');
 
 beforeAll(async () => {
@@ -252,7 +262,7 @@ describe('npm run restore', () => {
   ] as const)(
     'puts everything back at a signal to end before %s',
     async (_when, call, name) => {
-      const ended = await restore(signalBefore('SIGTERM', call, name));
+      const ended = await restore(signalBefore('SIGTERM', call, name) + SLOW_TO_START);
       expect(ended).toMatchObject({ code: 1, output: expect.stringMatching(/Interrupted \(SIGTERM\)\.\n$/) });
       await expectUntouched();
     },

@@ -11,7 +11,7 @@ import { createSupervisor } from '../supervise.ts';
 export interface DataCommand {
   /** Starts its Postgres and resolves to the URL; it runs until the command ends. */
   startPostgres(): Promise<string>;
-  /** Stops it before the command ends. */
+  /** Stops it before the command ends, also while it starts: nothing uses its files then. */
   stopPostgres(): Promise<void>;
 }
 
@@ -30,10 +30,16 @@ export async function onDataDir<T>(
     printLine: report.line,
     onChange: (handles) => dataDir.recordProcesses(handles),
   });
+  let starting: Promise<string> | undefined;
   let stopped: Promise<void> | undefined;
-  const stopPostgres = () => (stopped ??= supervisor.stop());
+  const start = () => (starting = startPostgres({ settings, supervisor, report }));
+  const stop = async () => {
+    await supervisor.stop();
+    await starting?.catch(() => undefined);
+  };
+  const stopPostgres = () => (stopped ??= stop());
   try {
-    return await work({ startPostgres: () => startPostgres({ settings, supervisor, report }), stopPostgres });
+    return await work({ startPostgres: start, stopPostgres });
   } finally {
     await stopPostgres();
     dataDir.release();

@@ -56,6 +56,7 @@ export async function restoreBackup(file: string, target: RestoreTarget): Promis
           ...placesIn(places).map(({ path, unpacked }) => ({ path, by: unpacked })),
           ...TEMPORAL.map((name) => ({ path: join(dataDir, name) })),
         ]);
+        signal.throwIfAborted();
         const url = await unlessInterrupted(signal, startPostgres());
         const marking = report.during('Marking the store as restored', () => mark(url));
         const restored = await unlessInterrupted(signal, marking);

@@ -123,10 +123,13 @@ test('the events begin with the last ones, older ones follow, and several types 
   await desk.open('/events');
   await row('Order number 59');
   const count = () => desk.page.$$eval('tbody tr', (rows) => rows.length);
-  expect(await count()).toBe(50);
+  // the last page of the list, and whatever has happened since in any mailbox
+  const before = await count();
+  expect(before).toBeGreaterThanOrEqual(50);
+  expect(await desk.page.$eval('tbody', (rows) => rows.textContent)).not.toContain('A heliotrope order');
   await desk.page.$eval('.pager', (pager) => pager.scrollIntoView());
   await row('A heliotrope order');
-  expect(await count()).toBeGreaterThan(60);
+  expect(await count()).toBeGreaterThan(before + 10);
   await row(owner.account.name);
   await desk.choose('Type', 'account.add');
   await waitFor(async () => (await count()) === 1, { what: 'the only event of this type' });
