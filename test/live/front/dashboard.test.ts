@@ -99,7 +99,7 @@ test('shows a mail that arrives, and opens it: its script and its remote picture
   });
   await desk.sees('A message with a script');
   await desk.picture('mailbox');
-  await desk.page.click('.emails a');
+  await desk.page.locator('.emails a').click();
   await desk.sees('Remote images are blocked');
   const frameText = () =>
     waitFor(

@@ -138,7 +138,7 @@ test('goes through lists, ticks, opens and replies by keys, which can be switche
   await keyboard.press('r');
   await desk.page.waitForSelector('dialog ::-p-text(Reply)');
   await keyboard.press('Escape');
-  await desk.page.waitForSelector('dialog', { hidden: true });
+  await desk.page.waitForFunction('document.querySelector("dialog") === null');
   await keyboard.press('u');
   await desk.page.waitForSelector('.emails a');
 

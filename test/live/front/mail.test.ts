@@ -94,7 +94,7 @@ test('lists conversations beside the emails, and reads one, by its address and b
   await rowsAre(/Lunch on Friday/);
   const list = desk.page.url();
   expect(new URL(list).search).toBe('?view=threads&q=noon');
-  await desk.page.click('.emails a');
+  await desk.page.locator('.emails a').click();
   await at(/\/threads\/thr_/);
   await desk.sees('2 emails');
   const opened = () => desk.page.$$eval('.turn', (turns) => turns.map((turn) => turn.getAttribute('aria-expanded')));
@@ -147,7 +147,7 @@ test('marks, stars, labels, moves and trashes an email', async () => {
   await isInMailbox('INBOX', '\\Flagged', 1);
   await desk.choose('Show', 'starred');
   await rowsAre(/An invoice/);
-  await desk.page.click('.emails a');
+  await desk.page.locator('.emails a').click();
   await at(/\/emails\/email_/);
   const email = path();
   await desk.click('Mark as read', 'button');
@@ -171,7 +171,7 @@ test('marks, stars, labels, moves and trashes an email', async () => {
 
   await desk.open(`${mailbox}?folder=${archive.id}`);
   await rowsAre(/invoice-paid.*An invoice/);
-  await desk.page.click('.emails a');
+  await desk.page.locator('.emails a').click();
   await desk.click('Trash', 'button');
   await desk.sees('No mail yet');
   expect(new URL(desk.page.url()).search).toBe(`?folder=${archive.id}`);
