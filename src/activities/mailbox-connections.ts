@@ -5,6 +5,7 @@ import { MINUTE } from '../duration.ts';
 import { openInTurn } from '../imap/room.ts';
 import { type ImapSession, openSession } from '../imap/session.ts';
 import type { Admission } from '../mailbox/admission.ts';
+import type { UndeliveredMessages } from '../mailbox/ingest/undelivered.ts';
 import { isScanned } from '../mailbox/baseline.ts';
 import type { SyncContext } from '../mailbox/context.ts';
 import { createTokenEnds, loginOf, withLogin } from '../mailbox/logins.ts';
@@ -33,6 +34,7 @@ export interface WatchDeps {
   outbound: Outbound;
   /** milliseconds; see Config.sync */
   sync: { pollMs: number; loginCheckMs: number };
+  undelivered: UndeliveredMessages;
   logins: LoginTurns;
   leases: LeaseNotifications;
   /** of this process; see maintenance/lost-watches.ts */

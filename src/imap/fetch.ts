@@ -3,6 +3,7 @@ import { identityOf, weakIdentityOf } from './identity.ts';
 import type { UidRange, VanishedEvent } from './imapflow-patches.ts';
 import { byUid, fetchRows, inSets, unlessTooMany } from './sets.ts';
 import { existsIn, listUids } from './list-uids.ts';
+import { refusedFetch } from './response-codes.ts';
 import { storable } from '../runtime/storable.ts';
 import { type ImapSession, MAX_ROWS } from './session.ts';
 
@@ -62,7 +63,7 @@ export async function fetchMeta(session: ImapSession, from: number, to = Infinit
   // `n:*` names the last message even if its UID is lower (RFC 9051 9)
   const fetch = () => fetchRows(session, { set: range, query: META_QUERY }, metaOf(session));
   const { shown } = session;
-  const rows = await unlessTooMany(session, existsIn(session), fetch);
+  const rows = await unlessTooMany(session, existsIn(session), fetch).catch(unlessRefused);
   const metas = (rows ?? []).filter(isWanted);
   if (rows && (metas.length < shown || metas.length >= existsIn(session))) return byUid(metas);
   const { uids } = await listUids(session);
@@ -71,9 +72,9 @@ export async function fetchMeta(session: ImapSession, from: number, to = Infinit
   return byUid([...metas, ...(await fetchMetaOf(session, left))]);
 }
 
-/** Metadata of these UIDs. */
+/** Metadata of these UIDs. A message of which the server refuses to send any is missing. */
 export function fetchMetaOf(session: ImapSession, uids: number[]): Promise<MessageMeta[]> {
-  return fetchEach(session, uids, META_QUERY, metaOf(session));
+  return fetchNotRefused(uids, (part) => fetchEach(session, part, META_QUERY, metaOf(session)));
 }
 
 /** Metadata of a message that this product appended, on a server that stores it unchanged. */
@@ -97,10 +98,13 @@ export async function fetchNewestMeta(session: ImapSession, count: number): Prom
   return byUid(await fetchNewest(session, count, META_QUERY, metaOf(session)));
 }
 
-/** Whole messages in memory, and the UIDs of the messages that did not fit. */
+/** Whole messages in memory. */
 export interface Sources {
   sources: Map<number, Buffer>;
+  /** UIDs of the messages that did not fit */
   remaining: Set<number>;
+  /** UIDs of the messages of which the server sent NIL */
+  empty: Set<number>;
 }
 
 /**
@@ -109,8 +113,10 @@ export interface Sources {
 export async function fetchSources(session: ImapSession, uids: number[], maxBytes: number): Promise<Sources> {
   const sources = new Map<number, Buffer>();
   const remaining = new Set<number>();
+  const empty = new Set<number>();
   let bytes = 0;
-  await fetchEach(session, uids, { uid: true, source: true }, ({ uid, source }) => {
+  await fetchEach(session, uids, { uid: true, source: true }, ({ uid, source }: NilRow) => {
+    if (source === false) empty.add(uid);
     if (!source) return undefined;
     if (!sources.has(uid) && !remaining.has(uid)) {
       bytes += source.length;
@@ -119,8 +125,11 @@ export async function fetchSources(session: ImapSession, uids: number[], maxByte
     }
     return { uid };
   });
-  return { sources, remaining };
+  return { sources, remaining, empty };
 }
+
+/** imapflow has `false` for NIL, and undefined in a row that has no such item. */
+type NilRow = Omit<FetchMessageObject, 'source'> & { source?: Buffer | false | undefined };
 
 /** One message as a stream, in pieces, however large; null when it has vanished. */
 export async function downloadSource(session: ImapSession, uid: number) {
@@ -217,12 +226,44 @@ async function fetchNewest<T extends { uid: number }>(
   const first = Math.max(1, exists - count + 1);
   const isAllowed = exists - first + 1 <= session.messageLimit;
   const fetch = () => fetchRows(session, { set: `${first}:*`, query, uid: false }, read);
-  const rows = (isAllowed ? await unlessTooMany(session, exists - first + 1, fetch) : undefined) ?? [];
+  const rows =
+    (isAllowed ? await unlessTooMany(session, exists - first + 1, fetch).catch(unlessRefused) : undefined) ?? [];
   if (rows.length > exists - first) return rows;
   const seen = new Set(rows.map(({ uid }) => uid));
   const newest = (await listUids(session)).uids.slice(count === Infinity ? 0 : -count);
   const left = newest.filter((uid) => !seen.has(uid));
-  return [...rows, ...(await fetchEach(session, left, query, read))];
+  return [...rows, ...(await fetchNotRefused(left, (part) => fetchEach(session, part, query, read)))];
+}
+
+function unlessRefused(error: unknown): undefined {
+  if (!refusedFetch(error)) throw error;
+}
+
+/** Refusals of single messages after which the folder counts as refused, unless the server has sent others. */
+export const ENOUGH_REFUSALS = 3;
+
+/**
+ * Fetches messages in halves of halves, where the server refuses to send them together: those that it does not refuse alone.
+ * @throws MailError when it refuses whatever is requested
+ */
+async function fetchNotRefused<T>(uids: number[], fetch: (uids: number[]) => Promise<T[]>): Promise<T[]> {
+  const rows: T[] = [];
+  let refused = 0;
+  const fetchPart = async (part: number[]): Promise<void> => {
+    const found = await fetch(part).catch((error: unknown) => {
+      unlessRefused(error);
+      if (part.length === 1) refused += 1;
+      if (rows.length === 0 && refused === Math.min(ENOUGH_REFUSALS, uids.length)) throw error;
+      return undefined;
+    });
+    for (const row of found ?? []) rows.push(row);
+    if (found || part.length === 1) return;
+    const half = part.length >> 1;
+    await fetchPart(part.slice(0, half));
+    await fetchPart(part.slice(half));
+  };
+  if (uids.length > 0) await fetchPart(uids);
+  return rows;
 }
 
 /** FETCH of these UIDs, each mapped by `read`. Asks again for those that the server left out, as long as it has more. */

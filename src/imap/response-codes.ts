@@ -11,6 +11,8 @@ interface Meaning {
   retryLater?: true;
   /** of any other command: it concerns the login or the connection, not the folder in which the command was sent */
   account?: true;
+  /** of FETCH: a message may be damaged */
+  damaged?: true;
   /** of APPEND: the message is too large, or over the quota */
   tooMuch?: true;
   /** a folder that the command names does not exist */
@@ -34,8 +36,8 @@ const CODES: Readonly<Record<string, Meaning>> = {
   EXPIRED: { account: true },
   PRIVACYREQUIRED: { account: true },
   TEMPFAIL: { busy: true, retryLater: true }, // no standard: Yahoo
-  SERVERBUG: { busy: true, retryLater: true },
-  CONTACTADMIN: { busy: true, retryLater: true },
+  SERVERBUG: { busy: true, retryLater: true, damaged: true },
+  CONTACTADMIN: { busy: true, retryLater: true, damaged: true },
   // RFC 3501 7.1: a text for the user. Gmail refuses excess connections with it.
   ALERT: { limit: true, busy: true, account: true },
   OVERQUOTA: { tooMuch: true },
@@ -105,6 +107,12 @@ export function cannotBeMade(error: unknown): error is MailError {
 export function refusedInFolder(error: unknown): error is MailError {
   if (!(error instanceof MailError) || !error.refused) return false;
   return error.command === 'SELECT' || !refusedAs('account', error);
+}
+
+/** Whether the server refused a FETCH, and one of the messages may be the reason. */
+export function refusedFetch(error: unknown): error is MailError {
+  if (!refusedInFolder(error) || error.command !== 'FETCH' || refusalCode(error) === 'MESSAGELIMIT') return false;
+  return !refusedForNow(error) || refusedAs('damaged', error);
 }
 
 /** Whether the server refused the command because a folder that it names does not exist. */

@@ -5,6 +5,7 @@ import type { Logger } from '../runtime/logger.ts';
 import type { MailParser } from '../mime/parser.ts';
 import type { Storage } from '../storage/storage.ts';
 import type { AccountChoice } from './folders/choice.ts';
+import type { UndeliveredMessages } from './ingest/undelivered.ts';
 import type { FolderRefusals } from './refusals.ts';
 
 /** The account whose mail is ingested. */
@@ -33,6 +34,7 @@ export interface SyncContext {
   readonly account: SyncAccount;
   /** of all connections that a watch opens one after the other */
   readonly refusals: FolderRefusals;
+  readonly undelivered: UndeliveredMessages;
   /** whether the baseline of every folder has been scanned: until then older mail cannot be matched when it moves */
   baselineKnown(): boolean;
 }

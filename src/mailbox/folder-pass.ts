@@ -9,6 +9,7 @@ import {
   type MessageMeta,
 } from '../imap/fetch.ts';
 import { listUids } from '../imap/list-uids.ts';
+import { refusedFetch } from '../imap/response-codes.ts';
 import { applyFlags } from './changes/flags.ts';
 import type { SyncContext } from './context.ts';
 import { remapFolder, remapUids } from './folders/uidvalidity.ts';
@@ -203,7 +204,7 @@ async function ingestUnknown(open: OpenFolder, options: FolderPassOptions, uids:
   let result = await ingestArrivals(open, options, []);
   for (let start = 0; start < uids.length && result.complete; start += CHUNK) {
     if (!(await ensureSelected(ctx.session, selection))) return { ...result, complete: false };
-    const metas = byUid(await fetchMetaOf(ctx.session, uids.slice(start, start + CHUNK)));
+    const metas = byUid(await fetchMetaOf(ctx.session, uids.slice(start, start + CHUNK)).catch(noneIfRefused));
     const { folder } = result;
     const ingested = await ingestArrivals({ ...open, folder }, { ...options, arrivalsBelow: Infinity }, metas);
     result = {
@@ -214,6 +215,12 @@ async function ingestUnknown(open: OpenFolder, options: FolderPassOptions, uids:
     };
   }
   return result;
+}
+
+/** Messages that the server refuses to send may be left over from earlier passes: they do not make a refused folder. */
+function noneIfRefused(error: unknown): MessageMeta[] {
+  if (!refusedFetch(error)) throw error;
+  return [];
 }
 
 /** The messages at and above the cursor. */

@@ -90,14 +90,12 @@ async function importFolder(
   done: Imported,
 ): Promise<void> {
   const read = new Set<number>();
-  const leftOutBefore = done.leftOut;
-  let isRead = true;
+  const before = { ...done };
   let readBelow: number | null = null;
   const noteRefusal = (refusal: MailError) => {
     // Not ours to read, or deleted since: no later attempt would find more.
     if (refusedAs('forbidden', refusal) || refusedAsMissing(refusal)) return;
     done.unread = refusal;
-    isRead = false;
   };
   try {
     for (let left = true; left && !options.signal.aborted; ) {
@@ -112,9 +110,9 @@ async function importFolder(
   } catch (error) {
     if (!(error instanceof MailError) || !ctx.session.client.usable) throw error;
     done.unread = error;
-    isRead = false;
   }
-  if (isRead && done.leftOut === leftOutBefore && !options.signal.aborted) {
+  const isRead = done.unread === before.unread && done.leftOut === before.leftOut;
+  if (isRead && !options.signal.aborted) {
     await options.run?.onDone(folder.id, readBelow);
   }
 }
@@ -147,7 +145,9 @@ async function importRound(
   for (let end = uids.length; end > 0 && !options.signal.aborted; end -= CHUNK) {
     const chunk = uids.slice(Math.max(0, end - CHUNK), end);
     const target = { folder, selection, source: 'initialSync', importId: options.run?.importId } as const;
-    done.leftOut += await importChunk(ctx, target, { uids: chunk, read }, options);
+    const { leftOut, delayed } = await importChunk(ctx, target, { uids: chunk, read }, options);
+    done.leftOut += leftOut;
+    if (delayed > 0) done.unread = notDelivered(delayed);
   }
   // what is listed is imported first
   const isUnread = uids.length > 0 ? read.size === before : !complete;
@@ -173,12 +173,16 @@ async function listWanted(
   return { uids, complete };
 }
 
+function notDelivered(messages: number): MailError {
+  return new MailError('provider_error', 'imap', `the IMAP server does not deliver ${messages} messages of a folder`);
+}
+
 async function importChunk(
   ctx: SyncContext,
   target: IngestTarget,
   { uids, read }: { uids: number[]; read: Set<number> },
   { since, until, onProgress, run }: ImportOptions,
-): Promise<number> {
+): Promise<{ leftOut: number; delayed: number }> {
   assertSelected(ctx.session, target.selection);
   const located = await locatedUids(ctx.db, target.folder.id, uids, true);
   const metas = await fetchMetaOf(
@@ -188,10 +192,10 @@ async function importChunk(
   const isWanted = ({ internalDate }: MessageMeta) =>
     (!since || internalDate >= since) && (!until || internalDate < until);
   const wanted = metas.filter(isWanted).sort((a, b) => b.uid - a.uid);
-  const { leftOut } = await ingest(ctx, target, wanted, onProgress);
+  const { leftOut, delayed } = await ingest(ctx, target, wanted, onProgress);
   for (const uid of located) read.add(uid);
   for (const { uid } of metas) read.add(uid);
   await run?.onSkipped(target.folder.id, uids.length - wanted.length);
   onProgress(0);
-  return leftOut.length;
+  return { leftOut: leftOut.length, delayed: delayed.length };
 }

@@ -5,6 +5,7 @@ import { openSession } from '../imap/session.ts';
 import type { Logger } from '../runtime/logger.ts';
 import { type LoginDeps, withLoginConfirmed } from './confirm-login.ts';
 import type { SyncContext } from './context.ts';
+import type { UndeliveredMessages } from './ingest/undelivered.ts';
 import { createFolderRefusals } from './refusals.ts';
 import { loginOf, withLogin } from './logins.ts';
 import { loadSyncSettings, type SyncSettings } from './settings.ts';
@@ -23,6 +24,7 @@ export interface MailboxDeps extends LoginDeps {
   tokens: Tokens;
   outbound: Outbound;
   sessions: SessionPool;
+  undelivered: UndeliveredMessages;
   /** directory for messages that are too large for memory */
   tempDir: string;
 }
@@ -84,13 +86,20 @@ const NO = () => false;
 
 /** The context of a session of an account under a lease. */
 export function syncContext(
-  { db, storage, parser, logger, tempDir }: Pick<MailboxDeps, 'db' | 'storage' | 'parser' | 'logger' | 'tempDir'>,
+  {
+    db,
+    storage,
+    parser,
+    logger,
+    tempDir,
+    undelivered,
+  }: Pick<MailboxDeps, 'db' | 'storage' | 'parser' | 'logger' | 'tempDir' | 'undelivered'>,
   { ownAddresses, connectedAt, choice }: SyncSettings,
   own: Pick<SyncContext, 'session' | 'lease' | 'baselineKnown' | 'reopen'>,
 ): SyncContext {
   const account = { id: own.lease.accountId, ownAddresses, connectedAt, choice };
   const refusals = createFolderRefusals(account.id, logger);
-  return { db, storage, parser, logger, tempDir, account, refusals, ...own };
+  return { db, storage, parser, logger, tempDir, account, refusals, undelivered, ...own };
 }
 
 function accountGone(): ApiError {

@@ -19,6 +19,7 @@ import { listenTo } from '../db/driver/listen.ts';
 import { createSessionPool } from '../imap/pool.ts';
 import { createLoginTurns } from '../activities/login-turns.ts';
 import { createAdmission } from '../mailbox/admission.ts';
+import { createUndelivered } from '../mailbox/ingest/undelivered.ts';
 import { openCredentials } from '../mailbox/settings.ts';
 import type { MaintenanceDeps } from '../maintenance/table.ts';
 import type { RunningWatches } from '../mailbox/running-watches.ts';
@@ -101,6 +102,7 @@ export function openWorkerDeps(config: Config, logger: Logger, surroundings: Sur
     leases,
     sessions,
     submitter,
+    undelivered: createUndelivered(logger),
     publicUrl: config.publicUrl,
     parser,
     tempDir,

@@ -6,6 +6,7 @@ import { accounts } from '../../src/db/schema/index.ts';
 import { createLoginTurns } from '../../src/activities/login-turns.ts';
 import { createMailboxActivities } from '../../src/activities/mailbox.ts';
 import { createRunningWatches } from '../../src/mailbox/running-watches.ts';
+import { createUndelivered } from '../../src/mailbox/ingest/undelivered.ts';
 import { changeAccount, insertAccount } from '../../src/db/queries/accounts.ts';
 import { beginImport, createImport } from '../../src/db/coordination/import-state.ts';
 import { createLeaseNotifications } from '../../src/db/coordination/lease.ts';
@@ -67,6 +68,7 @@ function activities(signalConnected: () => Promise<void> = async () => {}) {
     tokens: testTokens({ db: ground.database.database.db, secrets }),
     secrets,
     outbound: createOutbound({ allow: ['127.0.0.0/8'] }),
+    undelivered: createUndelivered(createLogger('silent', 'test')),
     sync: { pollMs: 60_000, loginCheckMs: 100 },
     logins: createLoginTurns({
       db: ground.database.database.db,

@@ -117,13 +117,13 @@ export class EngineRun {
   }
 
   private async onSession<T>(work: (ctx: SyncContext) => Promise<T>, signal?: AbortSignal): Promise<T> {
-    const { db, storage, parser, logger, tempDir } = this.deps;
+    const { db, storage, parser, logger, tempDir, undelivered } = this.deps;
     const lease = (await takeLease(db, this.accountId)) as Lease;
     const session = await this.session();
     signal?.addEventListener('abort', () => session.client.close());
     const account = { id: this.accountId, ownAddresses: ['reader@example.test'], connectedAt: new Date() };
     const refusals = createFolderRefusals(this.accountId, logger);
-    const rest = { lease, account, refusals, reopen: () => this.session(), baselineKnown: () => true };
+    const rest = { lease, account, refusals, undelivered, reopen: () => this.session(), baselineKnown: () => true };
     try {
       return await work({ db, storage, parser, logger, tempDir, session, ...rest });
     } finally {

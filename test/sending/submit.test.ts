@@ -12,6 +12,7 @@ import { accounts, drafts, folders, locations, sends } from '../../src/db/schema
 import { weakIdentityOf } from '../../src/imap/identity.ts';
 import { createSessionPool, type SessionPool } from '../../src/imap/pool.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
+import { createUndelivered } from '../../src/mailbox/ingest/undelivered.ts';
 import { loadSyncSettings, sealCredentials } from '../../src/mailbox/settings.ts';
 import { createMailParser, type MailParser } from '../../src/mime/parser.ts';
 import { newId } from '../../src/new-id.ts';
@@ -76,6 +77,7 @@ beforeEach(async () => {
     tokens: testTokens({ db: test.database.db, secrets }),
     outbound: LOOPBACK,
     sessions,
+    undelivered: createUndelivered(logger),
     tempDir: dir,
     publicUrl: 'http://127.0.0.1:3000',
     markDisconnected: async () => {},

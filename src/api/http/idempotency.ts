@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { ApiError, ERRORS } from '../../contract/errors.ts';
 import { type IdKind, isId } from '../../contract/ids.ts';
-import type { Queryable } from '../../db/driver/client.ts';
+import type { Db, Queryable, Tx } from '../../db/driver/client.ts';
 import {
   type IdempotencyKey,
   storeResponse,
@@ -36,6 +36,11 @@ declare module 'fastify' {
      * this call, or it has no key.
      */
     firstOf(id: string, content: string): Promise<string>;
+    /**
+     * Does the work of a route with `idempotent` in one transaction, in which the response is stored, too: a process that is
+     * killed has done both or neither.
+     */
+    once<T>(reply: FastifyReply, work: (tx: Tx) => Promise<T>): Promise<T>;
   }
 }
 
@@ -46,7 +51,7 @@ const WAIT_MS = 60_000;
 const POLL_MS = 150;
 
 export interface IdempotencyDeps {
-  db: Queryable;
+  db: Db;
   secrets: Secrets;
   signer: Signer;
 }
@@ -68,6 +73,8 @@ export function honourIdempotencyKeys(app: FastifyInstance, deps: IdempotencyDep
     if (call && (!call.reservedId || !signer.isSigned(PURPOSE, text, call.fingerprint))) throw usedForAnother();
     return call?.reservedId ?? id;
   });
+
+  decorateOnce(app, deps);
 
   app.addHook('preHandler', async (request, reply) => {
     const { reserves, idempotent } = request.routeOptions.config;
@@ -104,11 +111,35 @@ export function honourIdempotencyKeys(app: FastifyInstance, deps: IdempotencyDep
     if (isTransient || typeof payload !== 'string') {
       if (!request.routeOptions.config.reserves) await releaseKey(db, key);
     } else {
-      const sealedBody = secrets.seal(sealContext(key), payload);
-      await storeResponse(db, key, { status: reply.statusCode, sealedBody, accountId: accountOf(request, payload) });
+      await store(db, secrets, request, { key, status: reply.statusCode, body: payload });
     }
     return payload;
   });
+}
+
+function decorateOnce(app: FastifyInstance, { db, secrets }: IdempotencyDeps): void {
+  app.decorateRequest('once', async function (this: FastifyRequest, reply, work) {
+    const key = this.reservedKey;
+    const result = await db.transaction(async (tx) => {
+      const done = await work(tx);
+      const serialize = reply.getSerializationFunction('200', 'application/json') ?? JSON.stringify;
+      if (key) await store(tx, secrets, this, { key, status: 200, body: serialize(done) });
+      return done;
+    });
+    this.reservedKey = null;
+    return result;
+  });
+}
+
+/** Stores the response to a call, encrypted. */
+async function store(
+  db: Queryable,
+  secrets: Secrets,
+  request: FastifyRequest,
+  { key, status, body }: { key: IdempotencyKey; status: number; body: string },
+): Promise<void> {
+  const sealedBody = secrets.seal(sealContext(key), body);
+  await storeResponse(db, key, { status, sealedBody, accountId: accountOf(request, body) });
 }
 
 /** The key of a call; undefined: it has none. */

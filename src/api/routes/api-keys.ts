@@ -52,20 +52,24 @@ export const apiKeyRoutes: Routes = (app, { db, admissions }) => {
         response: responses('The key with its value', ApiKeyCreated, 'already_exists'),
       },
     },
-    async ({ body, caller }) => {
+    async (request, reply) => {
+      const { body, caller } = request;
       const expiresAt = body.expires_at ? readDate(body.expires_at) : null;
       if (expiresAt && expiresAt.getTime() <= Date.now()) {
         throw new ApiError('invalid_parameters', 'expires_at must be in the future');
       }
       if (body.accounts) await checkAccounts('accounts', body.accounts, db);
-      const { apiKey, key } = await createApiKey(db, {
+      const created = {
         name: body.name,
         expiresAt,
         createdBy: caller.apiKeyId,
         permissions: body.permissions ?? 'full',
         accountIds: body.accounts ? [...new Set(body.accounts)] : null,
+      };
+      return request.once(reply, async (tx) => {
+        const { apiKey, key } = await createApiKey(tx, created);
+        return { ...apiKey, api_key: key };
       });
-      return { ...apiKey, api_key: key };
     },
   );
 

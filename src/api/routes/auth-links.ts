@@ -39,12 +39,13 @@ export const authLinkRoutes: Routes = (app, { db, settings, findServers }) => {
         response: responses('The link', AuthLinkCreated, 'not_found', 'already_exists'),
       },
     },
-    async ({ body, caller }) => {
+    async (request, reply) => {
+      const { body, caller } = request;
       if (body.redirect_url !== undefined) checkRedirect(body.redirect_url);
       if (body.brand) checkBrand(body.brand);
       if (body.account_id !== undefined) existing(await getAccount(db, body.account_id), 'account');
       const expiresAt = new Date(Date.now() + (body.expires_in ?? LINK_SECONDS.default) * 1000);
-      const { token, authLink } = await createAuthLink(db, {
+      const link = {
         redirectUrl: body.redirect_url ?? null,
         state: body.state ?? null,
         name: body.name ?? null,
@@ -53,8 +54,11 @@ export const authLinkRoutes: Routes = (app, { db, settings, findServers }) => {
         brand: body.brand ?? null,
         apiKeyId: caller.apiKeyId,
         expiresAt,
+      };
+      return request.once(reply, async (tx) => {
+        const { token, authLink } = await createAuthLink(tx, link);
+        return { ...authLink, url: `${settings.publicUrl}/connect/${token}` };
       });
-      return { ...authLink, url: `${settings.publicUrl}/connect/${token}` };
     },
   );
 

@@ -68,9 +68,10 @@ export const endpointRoutes: Routes = (app, deps) => {
         response: responses('The endpoint, with the secret that signs its calls', WebhookEndpoint, 'already_exists'),
       },
     },
-    async ({ body }) => {
+    async (request, reply) => {
+      const { body } = request;
       await checkEndpoint(body, deps);
-      return createEndpoint(db, secrets, {
+      const endpoint = {
         url: body.url,
         description: body.description ?? null,
         enabled: body.enabled ?? true,
@@ -78,7 +79,8 @@ export const endpointRoutes: Routes = (app, deps) => {
         accountIds: [...new Set(body.account_ids)],
         headers: body.headers ?? [],
         secret: newSecret(),
-      });
+      };
+      return request.once(reply, (tx) => createEndpoint(tx, secrets, endpoint));
     },
   );
 
@@ -159,9 +161,11 @@ export const endpointRoutes: Routes = (app, deps) => {
         response: responses('The endpoint, with its new secret', WebhookEndpoint, 'not_found', 'already_exists'),
       },
     },
-    async ({ params }) => {
-      const rotated = await rotateSecret(db, secrets, params.id, { secret: newSecret(), now: new Date() });
-      return existing(rotated, 'endpoint');
+    async (request, reply) => {
+      const rotation = { secret: newSecret(), now: new Date() };
+      return request.once(reply, async (tx) =>
+        existing(await rotateSecret(tx, secrets, request.params.id, rotation), 'endpoint'),
+      );
     },
   );
 
@@ -182,7 +186,8 @@ export const endpointRoutes: Routes = (app, deps) => {
         response: responses('The delivery, as in the delivery log', WebhookConversation, 'not_found', 'already_exists'),
       },
     },
-    async ({ params, body }) => {
+    async (request, reply) => {
+      const { params, body } = request;
       const endpoint = existing(await getEndpoint(db, secrets, params.id), 'endpoint');
       if (!endpoint.enabled) throw new ApiError('invalid_parameters', 'the endpoint is disabled: enable it first');
       const given = body.account_id;
@@ -191,8 +196,10 @@ export const endpointRoutes: Routes = (app, deps) => {
       }
       const accountId = given ?? endpoint.account_ids[0] ?? (await firstAccountId(db)) ?? SAMPLE_ACCOUNT_ID;
       const data = sampleData(body.type, accountId, new Date());
-      const id = await db.transaction((tx) => recordTestEvent(tx, { endpoint, accountId, type: body.type, data }));
-      return existing(await getConversation(db, id), 'delivery');
+      return request.once(reply, async (tx) => {
+        const id = await recordTestEvent(tx, { endpoint, accountId, type: body.type, data });
+        return existing(await getConversation(tx, id), 'delivery');
+      });
     },
   );
 };

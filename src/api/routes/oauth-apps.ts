@@ -10,7 +10,7 @@ import {
   UpdateOAuthApp,
   VerifyOAuthApp,
 } from '../../contract/oauth.ts';
-import { createApp, deleteApp, getApp, listApps, replaceApp, type StoredApp } from '../../db/queries/oauth-apps.ts';
+import { changeApp, createApp, deleteApp, getApp, listApps, type StoredApp } from '../../db/queries/oauth-apps.ts';
 import { changedSettings, settingsOfNew } from '../../oauth/app-settings.ts';
 import { verifyApp } from '../../oauth/verify-app.ts';
 import { redirectUrlOf } from '../oauth-callback.ts';
@@ -38,7 +38,10 @@ export const oauthAppRoutes: Routes = (app, { db, secrets, fetch, settings }) =>
         response: responses('The app', OAuthApp, 'already_exists'),
       },
     },
-    async ({ body }) => shown(await createApp(db, secrets, await settingsOfNew(fetch, body))),
+    async (request, reply) => {
+      const app = await settingsOfNew(fetch, request.body);
+      return request.once(reply, async (tx) => shown(await createApp(tx, secrets, app)));
+    },
   );
 
   app.get(
@@ -92,9 +95,9 @@ export const oauthAppRoutes: Routes = (app, { db, secrets, fetch, settings }) =>
         response: responses('The app', OAuthApp, 'not_found'),
       },
     },
-    async ({ params, body }) => {
-      const before = existing(await getApp(db, secrets, params.id), 'OAuth app');
-      return shown(existing(await replaceApp(db, secrets, params.id, changedSettings(before, body)), 'OAuth app'));
+    async ({ params: { id }, body }) => {
+      const change = (app: StoredApp) => changedSettings(app, body);
+      return shown(existing(await changeApp(db, secrets, id, change), 'OAuth app'));
     },
   );
 

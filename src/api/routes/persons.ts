@@ -57,11 +57,12 @@ export const personRoutes: Routes = (app, { db, admissions, settings }) => {
         response: responses('The person with the link', PersonInvited, 'already_exists'),
       },
     },
-    async ({ body }) => {
-      const invited = await invitePerson(db, body);
-      if (!invited) throw new ApiError('already_exists', 'email is that of a person who has been invited');
-      return { ...existing(await getPerson(db, invited.id), 'person'), url: urlOf(invited.token) };
-    },
+    async (request, reply) =>
+      request.once(reply, async (tx) => {
+        const invited = await invitePerson(tx, request.body);
+        if (!invited) throw new ApiError('already_exists', 'email is that of a person who has been invited');
+        return { ...existing(await getPerson(tx, invited.id), 'person'), url: urlOf(invited.token) };
+      }),
   );
 
   app.patch(

@@ -26,7 +26,7 @@ function newLink(): { token: string; linkDigest: Buffer; linkExpiresAt: Date } {
 
 /** Adds a person; returns their id and the token of their link, which is not stored. Undefined: the address has one. */
 export async function invitePerson(
-  db: Db,
+  db: Queryable,
   { name, email, role }: InvitePerson,
 ): Promise<{ id: string; token: string } | undefined> {
   const { token, ...link } = newLink();

@@ -2,7 +2,7 @@ import { asc, eq, sql } from 'drizzle-orm';
 import type { Header } from '../../contract/email.ts';
 import { DISABLED_AFTER_MS, type UpdateWebhookEndpoint, type WebhookEndpoint } from '../../contract/webhook.ts';
 import { newId } from '../../new-id.ts';
-import type { Db, Queryable } from '../driver/client.ts';
+import type { Queryable } from '../driver/client.ts';
 import { DELIVERIES_CHANNEL } from '../outbox.ts';
 import { webhookEndpoints } from '../schema/index.ts';
 
@@ -126,7 +126,7 @@ const PREVIOUS_SECRET_MS = 24 * 60 * 60 * 1000;
  * when the endpoint does not exist.
  */
 export async function rotateSecret(
-  db: Db,
+  db: Queryable,
   sealer: Sealer,
   id: string,
   { secret, now }: { secret: string; now: Date },

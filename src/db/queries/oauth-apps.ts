@@ -89,27 +89,32 @@ export async function findAppOfHost(db: Queryable, sealer: Sealer, host: string)
 }
 
 /**
- * Replaces the settings of an app. One that fails is `failing` until the provider accepts a request of its accounts, the next of
- * which follows at once; without accounts it is not.
+ * Changes the settings of an app: to what `change` makes of those that it has. One that fails is `failing` until the provider
+ * accepts a request of its accounts, the next of which follows at once; without accounts it is not. Undefined when it does not
+ * exist.
  */
-export async function replaceApp(
-  db: Queryable,
+export async function changeApp(
+  db: Db,
   sealer: Sealer,
   id: string,
-  app: AppSettings & AppSecrets,
+  change: (app: StoredApp) => AppSettings & AppSecrets,
 ): Promise<StoredApp | undefined> {
-  const [row] = await db
-    .update(oauthApps)
-    .set({
-      ...columnsOf(id, app, sealer),
-      failure: sql`case when ${HAS_ACCOUNTS} then ${oauthApps.failure} else '' end`,
-      failingSince: sql`case when ${HAS_ACCOUNTS} then ${oauthApps.failingSince} end`,
-      probeAt: null,
-      updatedAt: new Date(),
-    })
-    .where(eq(oauthApps.id, id))
-    .returning();
-  return row && toApp(row, sealer);
+  return db.transaction(async (tx) => {
+    const [before] = await tx.select().from(oauthApps).where(eq(oauthApps.id, id)).for('update');
+    if (!before) return undefined;
+    const [row] = await tx
+      .update(oauthApps)
+      .set({
+        ...columnsOf(id, change(toApp(before, sealer)), sealer),
+        failure: sql`case when ${HAS_ACCOUNTS} then ${oauthApps.failure} else '' end`,
+        failingSince: sql`case when ${HAS_ACCOUNTS} then ${oauthApps.failingSince} end`,
+        probeAt: null,
+        updatedAt: new Date(),
+      })
+      .where(eq(oauthApps.id, id))
+      .returning();
+    return row && toApp(row, sealer);
+  });
 }
 
 /** `used`: accounts log in with it. */

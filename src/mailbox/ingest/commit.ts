@@ -29,6 +29,10 @@ export interface FetchedBatch {
   mails: FetchedMail[];
   /** UIDs of messages for which the storage has no room: the cursor stays below them, so they are fetched again */
   leftOut?: readonly number[];
+  /** UIDs of messages that the server does not deliver now, and may deliver soon */
+  delayed?: readonly number[];
+  /** UIDs of messages that the server has not delivered for a day: they are stored as older mail is, without an email */
+  givenUp?: readonly number[];
 }
 
 export interface CommittedBatch {
@@ -53,7 +57,7 @@ export function cursorLimitOf(leftOut: readonly number[], limit = Infinity): num
 export function commitBatch(
   ctx: SyncContext,
   target: IngestTarget,
-  { metas: all, requested, mails, leftOut = [] }: FetchedBatch,
+  { metas: all, requested, mails, leftOut = [], givenUp = [] }: FetchedBatch,
 ): Promise<CommittedBatch | { needed: MessageMeta[] }> {
   const metas = all.filter(({ uid }) => !leftOut.includes(uid));
   const cursorLimit = cursorLimitOf(leftOut, target.cursorLimit);
@@ -80,7 +84,7 @@ export function commitBatch(
       ...{ mails: copies.mails, matches, authservId: facts.authservId },
       ...{ now, writes },
     });
-    const located = locate(metas, matches, copies.mails, rows);
+    const located = locate(metas, matches, copies.mails, { rows, givenUp });
     const batch = { metas, rows, located, now, writes };
     const saved = await saveEmails(tx, ctx, target, batch);
     const uidNext = await saveProgress(tx, ctx, { ...target, cursorLimit }, { ...batch, ...saved });
@@ -153,7 +157,7 @@ function locate(
   metas: MessageMeta[],
   matches: Map<number, ArrivalMatch>,
   mails: FetchedMail[],
-  rows: NewEmailRows[],
+  { rows, givenUp }: { rows: NewEmailRows[]; givenUp: readonly number[] },
 ): Located {
   const emailIds = new Map(rows.map(({ email }, index) => [(mails[index] as FetchedMail).meta.uid, email.id]));
   const moved = metas.flatMap(({ uid }) => {
@@ -163,7 +167,9 @@ function locate(
   for (const { uid, emailId } of moved) emailIds.set(uid, emailId);
   return {
     // A message that is new and has no mail vanished before it could be fetched.
-    metas: metas.filter(({ uid }) => emailIds.has(uid) || matches.get(uid)?.kind === 'baseline'),
+    metas: metas.filter(
+      ({ uid }) => emailIds.has(uid) || matches.get(uid)?.kind === 'baseline' || givenUp.includes(uid),
+    ),
     emailIds,
     movedIds: moved.map(({ emailId }) => emailId),
   };

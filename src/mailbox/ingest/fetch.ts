@@ -3,17 +3,24 @@ import { open, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { downloadSource, fetchSources, type MessageMeta } from '../../imap/fetch.ts';
+import { downloadSource, ENOUGH_REFUSALS, fetchSources, type MessageMeta } from '../../imap/fetch.ts';
+import { refusedFetch } from '../../imap/response-codes.ts';
+import { MailError } from '../../mail-wire/mail-error.ts';
 import type { ParsedMail } from '../../mime/parser.ts';
 import { isStorageFull } from '../../outage.ts';
 import { inTempFolder } from '../../runtime/temp-dir.ts';
 import { newId } from '../../new-id.ts';
 import type { SyncContext } from '../context.ts';
-import { assertSelected, type Selection } from '../selected.ts';
+import { assertSelected } from '../selected.ts';
+import type { IngestTarget } from './match.ts';
 import { type FetchedMail, rawKey } from './rows.ts';
 import { removeTempDir, storeAttachments, type Writer } from './store-attachments.ts';
+import type { Undelivered } from './undelivered.ts';
 
-type FetchContext = Pick<SyncContext, 'session' | 'storage' | 'parser' | 'account' | 'tempDir'>;
+type FetchContext = Pick<
+  SyncContext,
+  'session' | 'storage' | 'parser' | 'logger' | 'account' | 'tempDir' | 'undelivered'
+>;
 
 /** Larger messages are streamed through a file, one at a time. */
 export const STREAM_FROM_BYTES = 4 * 1024 * 1024;
@@ -30,27 +37,43 @@ export interface Fetched {
   mails: FetchedMail[];
   /** UIDs of messages for which the storage has no room */
   leftOut: number[];
+  /** UIDs of messages that the server does not deliver now, and may deliver soon */
+  delayed: number[];
+  /** UIDs of messages that the server has not delivered for a day */
+  givenUp: number[];
 }
 
 /**
  * Fetches messages of the selected folder, parses them and writes their sources and attachments to storage. The result
- * lacks messages that have vanished. With `leavesOut`, a message for which the storage has no room is left out, and the
- * others are stored. On failure, deletes what it has written.
+ * lacks messages that have vanished. With `leavesOut`, it also lacks those for which the storage has no room, and those that
+ * the server does not deliver; the others are stored. On failure, deletes what it has written.
  * @throws MailError; the storage's errors
  */
 export async function fetchMails(
   ctx: FetchContext,
-  selection: Selection,
+  { folder, selection }: IngestTarget,
   metas: MessageMeta[],
   { leavesOut }: { leavesOut: boolean },
 ): Promise<Fetched> {
-  if (metas.length === 0) return { mails: [], leftOut: [] };
+  if (metas.length === 0) return { mails: [], leftOut: [], delayed: [], givenUp: [] };
   assertSelected(ctx.session, selection);
   const written = recordKeys(ctx.storage);
   const leftOut: number[] = [];
+  const { uidValidity } = selection;
+  const undelivered = ctx.undelivered.in({ accountId: ctx.account.id, folderId: folder.id, uidValidity });
+  const own = { ...ctx, storage: written.storage, leftOut: leavesOut ? leftOut : null };
   try {
-    const mails = await fetchAll({ ...ctx, storage: written.storage, leftOut: leavesOut ? leftOut : null }, metas);
-    return { mails: mails.sort((a, b) => a.meta.uid - b.meta.uid), leftOut };
+    const mails = leavesOut ? await fetchDelivered(own, undelivered, metas) : await fetchAll(own, metas);
+    mails.sort((a, b) => a.meta.uid - b.meta.uid);
+    const uids = metas.map(({ uid }) => uid);
+    const [givenUp, delayed] = [uids.filter(undelivered.isGivenUp), uids.filter(undelivered.isDelayed)];
+    for (const uid of givenUp) {
+      ctx.logger.error(
+        { accountId: ctx.account.id, folderId: folder.id, uid },
+        'message given up: not delivered for a day',
+      );
+    }
+    return { mails, leftOut, givenUp, delayed };
   } catch (error) {
     // Housekeeping deletes what cannot be deleted now.
     await ctx.storage.delete(written.keys).catch(() => {});
@@ -91,30 +114,87 @@ async function whereRoom<T>(
   }
 }
 
-async function fetchAll(ctx: WritingContext, metas: MessageMeta[]): Promise<FetchedMail[]> {
-  const isLarge = ({ size }: MessageMeta) => size >= STREAM_FROM_BYTES;
-  const { mails, remaining } = await fetchSmall(
-    ctx,
-    metas.filter((meta) => !isLarge(meta)),
-    MAX_BYTES_IN_MEMORY,
-  );
-  const all = [...mails];
-  for (const meta of remaining) {
-    for (const mail of (await fetchSmall(ctx, [meta], Infinity)).mails) all.push(mail);
+/**
+ * Fetches what the server delivers. A large message, one that has failed before, and all of those that fail together are
+ * requested alone; one that fails alone is left out, and is due again later.
+ * @throws MailError when the connection ends, or the server refuses whatever is requested
+ */
+async function fetchDelivered(
+  ctx: WritingContext,
+  undelivered: Undelivered,
+  metas: MessageMeta[],
+): Promise<FetchedMail[]> {
+  const due = metas.filter(({ uid }) => undelivered.isDue(uid));
+  const isAlone = ({ uid, size }: MessageMeta) => size >= STREAM_FROM_BYTES || undelivered.isSuspect(uid);
+  const together = due.filter((meta) => !isAlone(meta));
+  const first = await attempt(ctx, undelivered, together, () => fetchSmall(ctx, together, MAX_BYTES_IN_MEMORY));
+  const isRefused = first instanceof MailError;
+  const mails = isRefused ? [] : first.mails;
+  const failures = isRefused ? [] : first.empty.map((uid) => ({ uid, reason: new NoContent() }));
+  for (const meta of [...(isRefused ? together : first.remaining), ...due.filter(isAlone)]) {
+    const fetched = await attempt(ctx, undelivered, [meta], () => fetchAlone(ctx, meta));
+    if (!(fetched instanceof MailError)) for (const mail of fetched.mails) mails.push(mail);
+    if (fetched instanceof MailError) failures.push({ uid: meta.uid, reason: fetched });
+    else if (fetched.empty.length > 0) failures.push({ uid: meta.uid, reason: new NoContent() });
+    // the folder, and not a message in it
+    if (isRefused && mails.length === 0 && failures.length === ENOUGH_REFUSALS) throw first;
   }
-  for (const meta of metas.filter(isLarge)) {
-    const mail = await whereRoom(ctx, meta.uid, (own) => fetchLarge(own, meta));
-    if (mail) all.push(mail);
-  }
-  return all;
+  for (const { meta } of mails) undelivered.delivered(meta.uid);
+  for (const { uid, reason } of failures) undelivered.failed(uid, reason);
+  return mails;
 }
 
-async function fetchSmall(
-  ctx: WritingContext,
+class NoContent extends Error {
+  override readonly message = 'the server sends NIL in place of the message';
+}
+
+/** The result of requesting messages in one command, or its refusal. */
+async function attempt<T>(
+  { session }: WritingContext,
+  undelivered: Undelivered,
   metas: MessageMeta[],
-  maxBytes: number,
-): Promise<{ mails: FetchedMail[]; remaining: MessageMeta[] }> {
-  const { sources, remaining } = await fetchSources(
+  work: () => Promise<T>,
+): Promise<T | MailError> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!session.client.usable) {
+      undelivered.lost(
+        metas.map(({ uid }) => uid),
+        error,
+      );
+    }
+    if (!refusedFetch(error)) throw error;
+    return error;
+  }
+}
+
+interface FetchedSmall {
+  mails: FetchedMail[];
+  /** messages that did not fit into the memory */
+  remaining: MessageMeta[];
+  /** UIDs of messages of which the server sent no content */
+  empty: number[];
+}
+
+async function fetchAll(ctx: WritingContext, metas: MessageMeta[]): Promise<FetchedMail[]> {
+  const small = metas.filter(({ size }) => size < STREAM_FROM_BYTES);
+  const { mails, remaining } = await fetchSmall(ctx, small, MAX_BYTES_IN_MEMORY);
+  for (const meta of [...remaining, ...metas.filter((each) => !small.includes(each))]) {
+    for (const mail of (await fetchAlone(ctx, meta)).mails) mails.push(mail);
+  }
+  return mails;
+}
+
+async function fetchAlone(ctx: WritingContext, meta: MessageMeta): Promise<FetchedSmall> {
+  if (meta.size < STREAM_FROM_BYTES) return fetchSmall(ctx, [meta], Infinity);
+  const mail = await whereRoom(ctx, meta.uid, (own) => fetchLarge(own, meta));
+  const isEmpty = mail === null && !ctx.leftOut?.includes(meta.uid);
+  return { mails: mail ? [mail] : [], remaining: [], empty: isEmpty ? [meta.uid] : [] };
+}
+
+async function fetchSmall(ctx: WritingContext, metas: MessageMeta[], maxBytes: number): Promise<FetchedSmall> {
+  const { sources, remaining, empty } = await fetchSources(
     ctx.session,
     metas.map((meta) => meta.uid),
     maxBytes,
@@ -129,7 +209,11 @@ async function fetchSmall(
       whereRoom(ctx, meta.uid, (own) => storeMail(own, meta, source, parsed[index] as ParsedMail)),
     ),
   );
-  return { mails: mails.filter((mail) => mail !== null), remaining: metas.filter((meta) => remaining.has(meta.uid)) };
+  return {
+    mails: mails.filter((mail) => mail !== null),
+    remaining: metas.filter((meta) => remaining.has(meta.uid)),
+    empty: [...empty],
+  };
 }
 
 /** Like Promise.all, but rejects only after all have settled: nothing is written after that. */

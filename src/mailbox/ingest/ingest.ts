@@ -28,12 +28,14 @@ export interface IngestResult {
   uidNext: number | null;
   /** UIDs of messages for which the storage has no room: the cursor stays below them */
   leftOut: number[];
+  /** UIDs of messages that the server does not deliver now, and may deliver soon: the cursor passes them */
+  delayed: number[];
 }
 
 /**
  * Ingests messages of the selected folder in batches, each with its events and the folder's cursor in one transaction.
- * Stored messages are skipped: running it again changes nothing. A message for which the storage has no room does not
- * delay smaller ones.
+ * Stored messages are skipped: running it again changes nothing. A message for which the storage has no room, or that the
+ * server does not deliver, does not delay others.
  * @throws MailError; LeaseLost
  */
 export async function ingest(
@@ -71,17 +73,23 @@ export async function ingest(
   return result;
 }
 
-type Saved = Pick<CommittedBatch, 'ingested' | 'uidNext'> & { leftOut: readonly number[] };
+type Saved = Pick<CommittedBatch, 'ingested' | 'uidNext'> & { leftOut: readonly number[]; delayed: readonly number[] };
 
-const nothingOf = ({ folder }: IngestTarget): IngestResult => ({ ingested: 0, uidNext: folder.uidNext, leftOut: [] });
+const nothingOf = ({ folder }: IngestTarget): IngestResult => ({
+  ...{ ingested: 0, uidNext: folder.uidNext },
+  ...{ leftOut: [], delayed: [] },
+});
 
 /** The target of what follows on a result. */
 function targetAfter(target: IngestTarget, { uidNext, leftOut }: IngestResult): IngestTarget {
   return { ...target, folder: { ...target.folder, uidNext }, cursorLimit: cursorLimitOf(leftOut, target.cursorLimit) };
 }
 
-function withSaved({ ingested, leftOut }: IngestResult, saved: Saved): IngestResult {
-  return { ingested: ingested + saved.ingested, uidNext: saved.uidNext, leftOut: [...leftOut, ...saved.leftOut] };
+function withSaved({ ingested, leftOut, delayed }: IngestResult, saved: Saved): IngestResult {
+  return {
+    ...{ ingested: ingested + saved.ingested, uidNext: saved.uidNext },
+    ...{ leftOut: [...leftOut, ...saved.leftOut], delayed: [...delayed, ...saved.delayed] },
+  };
 }
 
 /**
@@ -171,7 +179,7 @@ function leavesOut({ source }: IngestTarget): boolean {
 /** Fetches those messages of a batch that look new. */
 async function fetchBatch(ctx: SyncContext, target: IngestTarget, metas: MessageMeta[]): Promise<FetchedBatch> {
   const unknown = await guessUnknown(ctx, target, metas);
-  const fetched = await fetchMails(ctx, target.selection, unknown, { leavesOut: leavesOut(target) });
+  const fetched = await fetchMails(ctx, target, unknown, { leavesOut: leavesOut(target) });
   return { metas, requested: new Set(unknown.map(({ uid }) => uid)), ...fetched };
 }
 
@@ -192,7 +200,7 @@ async function saveBatch(
   target: IngestTarget,
   first: FetchedBatch,
   next: Promise<unknown> | undefined,
-): Promise<CommittedBatch & { leftOut: readonly number[] }> {
+): Promise<CommittedBatch & Saved> {
   let fetched = first;
   try {
     for (;;) {
@@ -205,7 +213,7 @@ async function saveBatch(
       }
       if (outcome.ingested > 0) measured('ingested', { source: target.source, count: outcome.ingested });
       if (outcome.unusedKeys.length > 0) await ctx.storage.delete(outcome.unusedKeys);
-      return { ...outcome, leftOut: fetched.leftOut ?? [] };
+      return { ...outcome, leftOut: fetched.leftOut ?? [], delayed: fetched.delayed ?? [] };
     }
   } catch (error) {
     await deleteUnreferenced(ctx, keysOf(fetched.mails));
@@ -246,14 +254,16 @@ const HEADER_ONLY: MailParser = {
 async function fetchMore(
   ctx: SyncContext,
   target: IngestTarget,
-  { metas, requested, mails, leftOut = [] }: FetchedBatch,
+  { metas, requested, mails, leftOut = [], delayed = [], givenUp = [] }: FetchedBatch,
   needed: MessageMeta[],
 ): Promise<FetchedBatch> {
-  const more = await fetchMails(ctx, target.selection, needed, { leavesOut: leavesOut(target) });
+  const more = await fetchMails(ctx, target, needed, { leavesOut: leavesOut(target) });
   return {
     metas,
     requested: new Set([...requested, ...needed.map(({ uid }) => uid)]),
     mails: [...mails, ...more.mails].sort((a, b) => a.meta.uid - b.meta.uid),
     leftOut: [...leftOut, ...more.leftOut],
+    delayed: [...delayed, ...more.delayed],
+    givenUp: [...givenUp, ...more.givenUp],
   };
 }

@@ -122,3 +122,46 @@ it('takes over from a call whose process died', async () => {
   );
   expect((await post('dead')).statusCode).toBe(200);
 });
+
+it('creates nothing where the response cannot be stored, and once when the call is repeated', async () => {
+  const { pool } = api.database;
+  const endpoint = { url: 'https://93.184.215.14/once', trigger_events: ['email.new'] };
+  const { id } = (await post('once', endpoint, '/webhooks/endpoints')).json();
+  const app = { provider: 'google', name: 'once', client_id: 'id', client_secret: 'secret' };
+  const person = { name: 'Ann', email: 'ann@example.test', role: 'admin' };
+  const calls: [path: string, body: unknown, table: string][] = [
+    ['/api-keys', { name: 'once' }, 'api_keys'],
+    ['/webhooks/endpoints', endpoint, 'webhook_endpoints'],
+    [`/webhooks/endpoints/${id}/test`, { type: 'email.new' }, 'deliveries'],
+    ['/auth/links', {}, 'auth_links'],
+    ['/oauth/apps', app, 'oauth_apps'],
+    ['/persons', person, 'invited_persons'],
+  ];
+  const counts = async () => {
+    const each = calls.map(
+      async ([, , table]) => (await pool.query(`select count(*)::int as n from ${table}`)).rows[0].n,
+    );
+    return Promise.all(each);
+  };
+  const secretOf = async () => (await api.get<{ secret: string }>(`/webhooks/endpoints/${id}`)).secret;
+  const [before, secret] = [await counts(), await secretOf()];
+  await pool.query(`
+    create function refuse() returns trigger language plpgsql as $$ begin raise 'killed'; end $$;
+    create trigger refuse before update of response on idempotency_keys for each row execute function refuse()`);
+  const all: [path: string, body: unknown][] = [
+    ...calls.map(([path, body]): [string, unknown] => [path, body]),
+    [`/webhooks/endpoints/${id}/rotate-secret`, undefined],
+  ];
+  for (const [path, body] of all)
+    expect((await post(`once ${path}`, body, path)).statusCode).toBeGreaterThanOrEqual(500);
+  expect([await counts(), await secretOf()]).toEqual([before, secret]);
+  await pool.query('drop trigger refuse on idempotency_keys');
+  for (const [path, body] of all) {
+    const first = await post(`once ${path}`, body, path);
+    const again = await post(`once ${path}`, body, path);
+    expect([first.statusCode, again.statusCode, again.body]).toEqual([200, 200, first.body]);
+  }
+  // a person is a key too
+  expect(await counts()).toEqual(before.map((count, index) => count + (index === 0 ? 2 : 1)));
+  expect(await secretOf()).not.toBe(secret);
+});

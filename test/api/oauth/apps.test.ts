@@ -121,6 +121,15 @@ describe('an app', () => {
     expect((await api.call('DELETE', `/oauth/apps/${app.id}`)).statusCode).toBe(404);
   });
 
+  it('keeps both of two changes at one time', async () => {
+    const { id } = await create(custom());
+    for (let n = 0; n < 10; n++) {
+      const changes = [{ name: `name ${n}` }, { client_id: `client ${n}` }, { scope: `scope ${n}` }];
+      await Promise.all(changes.map((body) => api.call('PATCH', `/oauth/apps/${id}`, { body })));
+      expect(await api.get(`/oauth/apps/${id}`)).toMatchObject(Object.assign({}, ...changes));
+    }
+  });
+
   it('is not deleted while accounts log in with it', async () => {
     const app = await create(custom());
     const tokens = { tokens: Buffer.from('sealed'), expiresAt: null, renewAt: null };

@@ -6,6 +6,7 @@ import { listFoldersWithStatus } from '../../../src/imap/list.ts';
 import type { ImapSession } from '../../../src/imap/session.ts';
 import { createLogger } from '../../../src/runtime/logger.ts';
 import type { SyncContext } from '../../../src/mailbox/context.ts';
+import { createUndelivered } from '../../../src/mailbox/ingest/undelivered.ts';
 import { createFolderRefusals } from '../../../src/mailbox/refusals.ts';
 import { type FolderState, insertBaselineFolders, loadFolders } from '../../../src/mailbox/store/folders.ts';
 import { FakeImap, type FakeImapOptions } from '../fakes/fake-imap.ts';
@@ -47,18 +48,20 @@ async function startEngine(
   const session = await reopen();
   const folders = await listFoldersWithStatus(session);
   await db.transaction((tx) => insertBaselineFolders(tx, id, { folders }, new Date()));
+  const logger = createLogger('silent', 'test');
   const ctx: SyncContext = {
     db,
     storage: ground.storage,
     parser: ground.parser,
-    logger: createLogger('silent', 'test'),
+    logger,
     tempDir: ground.tempDir,
     session,
     reopen,
     lease: (await takeLease(db, id)) as Lease,
     account: { id, ownAddresses: ['reader@example.test'], connectedAt: new Date() },
     baselineKnown: () => true,
-    refusals: createFolderRefusals(id, createLogger('silent', 'test')),
+    refusals: createFolderRefusals(id, logger),
+    undelivered: createUndelivered(logger),
   };
   return {
     server,

@@ -2,6 +2,7 @@ import { accounts } from '../../../src/db/schema/index.ts';
 import type { FolderSnapshot } from '../../../src/imap/list.ts';
 import { createSessionPool } from '../../../src/imap/pool.ts';
 import { createLogger } from '../../../src/runtime/logger.ts';
+import { createUndelivered } from '../../../src/mailbox/ingest/undelivered.ts';
 import { sealCredentials } from '../../../src/mailbox/settings.ts';
 import { insertBaselineFolders } from '../../../src/mailbox/store/folders.ts';
 import type { MailboxDeps } from '../../../src/mailbox/with-mailbox.ts';
@@ -22,6 +23,7 @@ export function mailboxDeps(ground: SyncGround, connections = 3): MailboxDeps {
     tokens: testTokens({ db, secrets }),
     outbound: LOOPBACK,
     sessions: createSessionPool({ outbound: LOOPBACK, maxPerAccount: connections, waitMs: 60_000 }),
+    undelivered: createUndelivered(createLogger('silent', 'test')),
     tempDir: ground.tempDir,
     markDisconnected: async () => {},
   };

@@ -12,6 +12,7 @@ import { createLogger } from '../../../src/runtime/logger.ts';
 import { isScanned, scanBaseline } from '../../../src/mailbox/baseline.ts';
 import type { SyncContext } from '../../../src/mailbox/context.ts';
 import { insertBaselineFolders, loadFolders } from '../../../src/mailbox/store/folders.ts';
+import { createUndelivered } from '../../../src/mailbox/ingest/undelivered.ts';
 import { createFolderRefusals } from '../../../src/mailbox/refusals.ts';
 import { watch } from '../../../src/mailbox/watch.ts';
 import { createMailParser } from '../../../src/mime/parser.ts';
@@ -77,6 +78,7 @@ export class WatchedAccount {
   ended = false;
   private stopping = new AbortController();
   private running: Promise<void> | undefined;
+  private readonly undelivered = createUndelivered(createLogger('silent', 'test'));
   private readonly ground: SyncGround;
   private readonly port: number;
   private readonly settings: WatchSettings;
@@ -143,6 +145,7 @@ export class WatchedAccount {
       account,
       baselineKnown: () => true,
       refusals: createFolderRefusals(this.id, logger),
+      undelivered: this.undelivered,
     };
   }
 

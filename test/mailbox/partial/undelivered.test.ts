@@ -1,0 +1,185 @@
+import { expect, it } from '@jest/globals';
+import { eq } from 'drizzle-orm';
+import { emails, locations } from '../../../src/db/schema/index.ts';
+import { DAY, HOUR, MINUTE } from '../../../src/duration.ts';
+import { importMail } from '../../../src/mailbox/import.ts';
+import { STREAM_FROM_BYTES } from '../../../src/mailbox/ingest/fetch.ts';
+import { createUndelivered } from '../../../src/mailbox/ingest/undelivered.ts';
+import { syncMailbox } from '../../../src/mailbox/sync-pass.ts';
+import { createLogger } from '../../../src/runtime/logger.ts';
+import type { Command } from '../../helpers/fakes/fake-imap-wire.ts';
+import type { FakeSession } from '../../helpers/fakes/fake-imap-session.ts';
+import { type Engine, engineTests } from '../../helpers/product/engine.ts';
+import { mailText } from '../../helpers/product/mail-text.ts';
+
+/** Messages that a server lists and does not deliver. */
+
+const { start } = engineTests();
+
+/** What the server does when it should send the item of a message. */
+type Fault = (row: string, item: string, session: FakeSession) => string;
+
+const NO = 'NO [SERVERBUG] cannot read a message';
+const FAULTS: Record<string, Fault> = {
+  'is refused': () => '',
+  'ends the connection': (_row, _item, session) => {
+    session.socket.destroy();
+    return '';
+  },
+  'comes as NIL': (row, item) => `${row.slice(0, row.indexOf(item) + item.length)} NIL)\r\n`,
+};
+const BODY = 'BODY[]';
+const HEADER = 'BODY[HEADER.FIELDS (';
+
+/** Makes the server fail at an item of one message. A command whose response has a row less is answered with NO. */
+function breakMessage({ server }: Engine, subject: string, fault: Fault, item = BODY): void {
+  const broken = new WeakSet<Command>();
+  server.script.answer = (text, command, session) => {
+    const { tag, name } = command;
+    if (broken.has(command) && text.startsWith(`${tag} OK`)) return `${tag} ${NO}\r\n`;
+    if (name !== 'UID FETCH' || !text.includes(item) || !text.includes(`Subject: ${subject}\r\n`)) return text;
+    const answer = fault(text, item, session);
+    if (answer === '') broken.add(command);
+    return answer;
+  };
+}
+
+/** An engine whose time passes as the test says. */
+async function startAt(options?: Parameters<typeof start>[0], prepare?: Parameters<typeof start>[1]) {
+  const engine = await start(options, prepare);
+  const clock = { ms: 0 };
+  const undelivered = createUndelivered(createLogger('silent', 'test'), () => Date.now() + clock.ms);
+  return Object.assign(engine, { ctx: { ...engine.ctx, undelivered }, clock });
+}
+
+/** Syncs on a new connection, as a watch that begins anew; `failures`: how many of them may fail before. */
+async function sync(engine: Engine, failures = 0): Promise<void> {
+  const session = await engine.ctx.reopen();
+  try {
+    await syncMailbox({ ...engine.ctx, session }, { freshSession: true, thorough: true });
+  } catch (error) {
+    if (failures === 0) throw error;
+    await sync(engine, failures - 1);
+  } finally {
+    await session.end();
+  }
+}
+
+const stored = async ({ ctx }: Engine) => {
+  const rows = await ctx.db.select().from(emails).where(eq(emails.accountId, ctx.account.id));
+  return rows.map(({ subject }) => subject).sort();
+};
+
+const append = ({ server }: Engine, ...subjects: string[]) =>
+  subjects.forEach((subject) => server.append('INBOX', mailText({ subject })));
+
+const isFetched = ({ server }: Engine) =>
+  server.log.splice(0).some(({ name, args }) => name === 'UID FETCH' && JSON.stringify(args).includes('BODY.PEEK[]'));
+
+it.each(Object.entries(FAULTS))(
+  'a message that %s holds up no other, and is stored when it comes',
+  async (_, fault) => {
+    const engine = await startAt();
+    append(engine, 'one', 'broken', 'three');
+    breakMessage(engine, 'broken', fault);
+    await sync(engine, 3);
+    expect(await stored(engine)).toEqual(['one', 'three']);
+    append(engine, 'later');
+    await sync(engine, 1);
+    expect(await stored(engine)).toEqual(['later', 'one', 'three']);
+    await sync(engine, 1);
+    expect((await engine.folder('INBOX')).uidNext).toBe(5);
+    // not again at once
+    isFetched(engine);
+    await sync(engine);
+    expect(isFetched(engine)).toBe(false);
+
+    engine.server.script = {};
+    engine.clock.ms = HOUR;
+    await sync(engine);
+    expect(await stored(engine)).toEqual(['broken', 'later', 'one', 'three']);
+    expect(await engine.events()).toEqual(Array<string>(4).fill('email.new'));
+  },
+);
+
+it.each(Object.entries(FAULTS))('a large message that %s holds up no other', async (_, fault) => {
+  const engine = await startAt();
+  append(engine, 'one');
+  engine.server.append('INBOX', mailText({ subject: 'broken', text: 'large '.repeat(STREAM_FROM_BYTES / 6) }));
+  append(engine, 'three');
+  breakMessage(engine, 'broken', fault);
+  // it is read in pieces, of which only the first has the header
+  await sync(engine, 2);
+  expect(await stored(engine)).toEqual(['one', 'three']);
+});
+
+it('a message of which not even the header is sent holds up no other', async () => {
+  const engine = await startAt();
+  append(engine, 'one', 'broken');
+  breakMessage(engine, 'broken', () => '', HEADER);
+  await sync(engine);
+  append(engine, 'three');
+  await sync(engine);
+  expect(await stored(engine)).toEqual(['one', 'three']);
+  engine.server.script = {};
+  await sync(engine);
+  expect(await stored(engine)).toEqual(['broken', 'one', 'three']);
+});
+
+it('a folder in which every message is refused keeps its cursor', async () => {
+  const engine = await startAt();
+  append(engine, 'one', 'two', 'three', 'four');
+  engine.server.script.command = (command, session) => {
+    if (command.name !== 'UID FETCH' || !JSON.stringify(command.args).includes('BODY.PEEK[]')) return false;
+    session.done(command, NO);
+    return true;
+  };
+  for (let n = 0; n < 5; n++) await sync(engine);
+  expect((await engine.folder('INBOX')).uidNext).toBe(1);
+  engine.server.script = {};
+  await sync(engine);
+  expect(await stored(engine)).toEqual(['four', 'one', 'three', 'two']);
+});
+
+it('a message that is not delivered for a day is stored as older mail is: nothing looks for it any longer', async () => {
+  const engine = await startAt();
+  append(engine, 'one', 'broken');
+  breakMessage(engine, 'broken', FAULTS['is refused'] as Fault);
+  for (const ms of [0, 0, 2 * MINUTE, 10 * MINUTE, HOUR, 2 * HOUR, DAY + HOUR]) {
+    engine.clock.ms = ms;
+    await sync(engine);
+  }
+  const found = await engine.ctx.db.select().from(locations).where(eq(locations.accountId, engine.ctx.account.id));
+  expect(found.map(({ uid, emailId }) => [uid, emailId !== null]).sort()).toEqual([
+    [1, true],
+    [2, false],
+  ]);
+  engine.server.log.length = 0;
+  engine.clock.ms = 2 * DAY;
+  await sync(engine);
+  expect(engine.server.log.some(({ name }) => name === 'UID SEARCH')).toBe(false);
+});
+
+it.each(Object.entries(FAULTS))('an import ends without a message that %s, after a few attempts', async (_, fault) => {
+  const engine = await startAt({}, (server) => {
+    for (const subject of ['one', 'broken', 'three']) server.append('INBOX', mailText({ subject }));
+  });
+  breakMessage(engine, 'broken', fault);
+  const attempt = async () => {
+    const session = await engine.ctx.reopen();
+    const options = { since: new Date(0), signal: new AbortController().signal, onProgress: () => {} };
+    return importMail({ ...engine.ctx, session }, options)
+      .then(() => 'done')
+      .catch(() => 'failed')
+      .finally(() => session.end());
+  };
+  expect(await attempt()).toBe('failed');
+  let outcome = '';
+  for (let n = 0; n < 6 && outcome !== 'done'; n++) {
+    engine.clock.ms += 2 * MINUTE;
+    outcome = await attempt();
+  }
+  expect(outcome).toBe('done');
+  expect(await stored(engine)).toEqual(['one', 'three']);
+  expect(await engine.events()).toEqual([]);
+});
