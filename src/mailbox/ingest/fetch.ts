@@ -130,7 +130,9 @@ async function fetchDelivered(
   const first = await attempt(ctx, undelivered, together, () => fetchSmall(ctx, together, MAX_BYTES_IN_MEMORY));
   const isRefused = first instanceof MailError;
   const mails = isRefused ? [] : first.mails;
-  const failures = isRefused ? [] : first.empty.map((uid) => ({ uid, reason: new NoContent() }));
+  const failures: { uid: number; reason: Error }[] = isRefused
+    ? []
+    : first.empty.map((uid) => ({ uid, reason: new NoContent() }));
   for (const meta of [...(isRefused ? together : first.remaining), ...due.filter(isAlone)]) {
     const fetched = await attempt(ctx, undelivered, [meta], () => fetchAlone(ctx, meta));
     if (!(fetched instanceof MailError)) for (const mail of fetched.mails) mails.push(mail);
