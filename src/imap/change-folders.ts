@@ -4,7 +4,7 @@ import { type Argument, atom, command, folderArgument } from './command.ts';
 import { refusedAs, refusedAsMissing } from './response-codes.ts';
 import { textOf, type Untagged } from './tokens.ts';
 import { findFolder } from './list.ts';
-import type { ImapSession } from './session.ts';
+import { type CommandLimits, type ImapSession, LONGEST_SILENCE_MS } from './session.ts';
 
 const FOLDER_TIMEOUT_MS = 120_000;
 
@@ -46,16 +46,16 @@ export async function renameFolder(session: ImapSession, from: string, to: strin
  */
 export async function deleteFolder(session: ImapSession, path: string): Promise<void> {
   await leave(session, path);
-  await run(session, 'DELETE', [path]).catch(async (error: unknown) => {
+  await run(session, 'DELETE', [path], { silenceMs: LONGEST_SILENCE_MS }).catch(async (error: unknown) => {
     await missing(session, path, error);
     throw error;
   });
   await unsubscribe(session, path);
 }
 
-async function run(session: ImapSession, verb: string, paths: string[]): Promise<void> {
+async function run(session: ImapSession, verb: string, paths: string[], limits: CommandLimits = {}): Promise<void> {
   const args = paths.map((path) => folderArgument(session, path));
-  await command(session, verb, args, { deadlineMs: FOLDER_TIMEOUT_MS });
+  await command(session, verb, args, { deadlineMs: FOLDER_TIMEOUT_MS, ...limits });
 }
 
 /** A server may refuse to rename or delete the selected folder. CLOSE would expunge what others marked \Deleted. */

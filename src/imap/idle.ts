@@ -74,7 +74,8 @@ export async function listenForChanges(session: ImapSession): Promise<ChangeList
       const abort = () => over.abort();
       signal.addEventListener('abort', abort, { once: true });
       try {
-        if (session.has('IDLE') && !idleRefused) {
+        // IDLE listens in the selected folder: a server may not open any
+        if (session.has('IDLE') && !idleRefused && client.mailbox) {
           const idleMs = isReliable ? ms : Math.min(ms, NOOP_INTERVAL_MS);
           await Promise.race([woken, sleep(idleMs, over.signal), idle(over.signal).catch(() => {})]);
           if (!isReliable && !over.signal.aborted) await session.run('NOOP', () => client.noop());

@@ -1,6 +1,6 @@
 import { byUid, FETCH_TIMEOUT_MS, fetchRows, unlessTooMany } from './sets.ts';
 import { MailError } from '../mail-wire/mail-error.ts';
-import type { ImapSession } from './session.ts';
+import { type ImapSession, LONGEST_SILENCE_MS } from './session.ts';
 
 /** UIDs of the selected folder. */
 export interface ListedUids {
@@ -54,8 +54,10 @@ async function listUncounted(session: ImapSession, query: SearchWindow = {}): Pr
   return (await search(session, { first: exists, last: Infinity }, query)) ?? [];
 }
 
+/** Concerns the folder alone, as a refusal does: other folders can be read. */
 export function leftOutMessages(): MailError {
-  return new MailError('provider_error', 'imap', 'the IMAP server left out messages of a folder');
+  const detail = 'the IMAP server left out messages of a folder';
+  return new MailError('provider_error', 'imap', detail, { refused: true, command: 'SEARCH' });
 }
 
 /** Days of arrival, in the server's time zone (SEARCH SINCE and BEFORE, RFC 9051 6.4.4); a side that is left out is open. */
@@ -151,6 +153,7 @@ async function search(session: ImapSession, page: Page, query: SearchWindow): Pr
   const seq = setOf(session, page);
   const found = await session.run('SEARCH', () => session.client.search({ seq, ...query }, { uid: true }), {
     deadlineMs: FETCH_TIMEOUT_MS,
+    silenceMs: LONGEST_SILENCE_MS,
   });
   // imapflow returns false for a refused SEARCH
   return Array.isArray(found) ? found : undefined;

@@ -2,7 +2,7 @@ import type { FetchMessageObject } from 'imapflow';
 import { readMessageIds } from '../mime/message-ids.ts';
 import { inSets, unlessTooMany } from './sets.ts';
 import { existsIn, listUids, pagesOf } from './list-uids.ts';
-import { type ImapSession, limitsPerMessage } from './session.ts';
+import { type ImapSession, limitsPerMessage, LONGEST_SILENCE_MS } from './session.ts';
 
 const FIND_TIMEOUT_MS = 120_000;
 /** The newest messages, whose Message-IDs are read when the server cannot search or its index may be late. */
@@ -36,6 +36,7 @@ async function search(session: ImapSession, messageId: string): Promise<number[]
     const query = { ...(seq ? { seq } : {}), header: { 'message-id': messageId } };
     const found = await session.run('SEARCH', () => session.client.search(query, { uid: true }), {
       deadlineMs: FIND_TIMEOUT_MS,
+      silenceMs: LONGEST_SILENCE_MS,
     });
     // imapflow returns false for a refused SEARCH
     return Array.isArray(found) ? found : undefined;

@@ -19,7 +19,7 @@ export interface SessionOptions {
   connectTimeoutMs?: number;
   /** milliseconds without a byte after which a missing response counts as lost */
   silenceMs?: number;
-  /** milliseconds that the session stays open without a command, in addition to `silenceMs` */
+  /** milliseconds that the session stays open without a command, in addition to `silenceMs` (default 2 minutes) */
   idleMs?: number;
   /** milliseconds that no command may exceed, even if it names a higher limit */
   maxCommandMs?: number;
@@ -38,6 +38,12 @@ export interface CommandLimits {
   /** milliseconds without a byte, for commands whose silence may be long */
   silenceMs?: number;
 }
+
+/**
+ * Milliseconds for which a server may be silent while it works: at a SEARCH in a large folder of which it has no index, or a change
+ * of many messages.
+ */
+export const LONGEST_SILENCE_MS = 120_000;
 
 /** Responses about messages that one command may get: more than the messages of any folder in use. */
 export const MAX_ROWS = 1_000_000;
@@ -199,7 +205,7 @@ function newClient(login: ServerLogin, address: string, options: SessionOptions 
     connectionTimeout: 15_000,
     greetingTimeout: 15_000,
     // Also counts between commands; during a command `untilSilent` watches for silence.
-    socketTimeout: (options.silenceMs ?? SILENCE_MS) + (options.idleMs ?? 0),
+    socketTimeout: (options.silenceMs ?? SILENCE_MS) + (options.idleMs ?? LONGEST_SILENCE_MS),
     // Only the literals of messages are large, and the longest expected line has 50,000 UIDs (see searchUids), which
     // imapflow reads without tokens. A line is parsed in one go: 20,000 tokens take 0.1 s.
     maxLineLength: MiB,

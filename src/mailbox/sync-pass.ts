@@ -170,7 +170,7 @@ export async function selectInbox(ctx: SyncContext, list: SyncedList): Promise<S
   for (let current = list; ; ) {
     const folders = foldersOf(current).filter(({ selectable }) => selectable);
     const inbox = folders.find((folder) => folder.role === 'INBOX') ?? folders[0];
-    if (!inbox || selectedPath(ctx.session) === inbox.path) return current;
+    if (!inbox || selectedPath(ctx.session) === inbox.path || !ctx.refusals.isDue(inbox.id)) return current;
     const { missing, refused } = await syncEach(ctx, [inbox], false);
     if (!missing || refused.size > 0) return current;
     current = await syncMailbox(ctx, { missingBefore: true });

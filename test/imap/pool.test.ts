@@ -244,7 +244,7 @@ test('an idle session may be silent for longer than a server that owes a respons
   const login = { user: settings.user, password: settings.password, imapPort: server.port };
   const [kept, other] = await Promise.all([
     openTestSession(login, { silenceMs: 200, idleMs: 20_000 }),
-    openTestSession(login, { silenceMs: 200 }),
+    openTestSession(login, { silenceMs: 200, idleMs: 0 }),
   ]);
   await waitFor(() => !other.client.usable);
   await openFolder(kept, 'INBOX');

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import { eq } from 'drizzle-orm';
 import { inLease } from '../../src/db/coordination/lease.ts';
@@ -43,6 +44,24 @@ describe('a watch', () => {
     await waitFor(async () => (await engine.events()).includes('email.new'), { what: 'the event' });
     await watch.stop();
   });
+
+  it('selects an INBOX that the server does not open less and less often, and finds what comes in other folders', async () => {
+    const engine = await start({ folders: { Work: [] } });
+    const { server } = engine;
+    server.script.command = (command, session) => {
+      if (!/^(SELECT|EXAMINE)$/.test(command.name) || command.args[0] !== 'INBOX') return false;
+      session.done(command, 'NO it is broken');
+      return true;
+    };
+    const watch = await watching(engine, 4_000);
+    const selects = () => server.log.filter(({ name, args }) => name === 'SELECT' && args[0] === 'INBOX').length;
+    server.log.length = 0;
+    await sleep(7_000);
+    expect(selects()).toBeLessThan(4);
+    server.append('Work', mailText({ subject: 'elsewhere' }));
+    await waitFor(async () => (await engine.events()).includes('email.new'), { timeoutMs: 15_000, what: 'the event' });
+    await watch.stop();
+  }, 40_000);
 
   it('treats a folder that is missing from the list as deleted on a new connection only', async () => {
     const engine = await start({ folders: { Work: [] } });

@@ -96,6 +96,19 @@ describe('a server that leaves out a message', () => {
     expect(await engine.events()).toEqual(['email.new']);
   });
 
+  it('stops no other folder while it has to map the UIDs', async () => {
+    const engine = await startHiding();
+    engine.server.createFolder('Elsewhere');
+    engine.server.folder('INBOX').uidValidity += 1000;
+    engine.server.append('Elsewhere', mailText({ subject: 'elsewhere' }));
+    await sync(engine);
+    expect((await engine.events()).filter((type) => type === 'email.new')).toHaveLength(1);
+    engine.server.script = {};
+    await sync(engine);
+    await sync(engine);
+    expect((await engine.events()).filter((type) => /email.(new|delete)$/.test(type))).toHaveLength(1);
+  });
+
   it.each<[string, (text: string) => string]>([
     ['shows all but one', (text) => text.replace(' 50 ', ' ').replace(/^\* 50 FETCH .*\r\n/s, '')],
     ['counts one too many', (text) => text.replace(`* ${MESSAGES} EXISTS`, `* ${MESSAGES + 1} EXISTS`)],
