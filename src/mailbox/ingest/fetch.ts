@@ -59,8 +59,7 @@ export async function fetchMails(
   assertSelected(ctx.session, selection);
   const written = recordKeys(ctx.storage);
   const leftOut: number[] = [];
-  const { uidValidity } = selection;
-  const undelivered = ctx.undelivered.in({ accountId: ctx.account.id, folderId: folder.id, uidValidity });
+  const undelivered = undeliveredIn(ctx, { folder, selection });
   const own = { ...ctx, storage: written.storage, leftOut: leavesOut ? leftOut : null };
   try {
     const mails = leavesOut ? await fetchDelivered(own, undelivered, metas) : await fetchAll(own, metas);
@@ -79,6 +78,14 @@ export async function fetchMails(
     await ctx.storage.delete(written.keys).catch(() => {});
     throw error;
   }
+}
+
+/** What is known of messages of the folder that the server did not deliver. */
+export function undeliveredIn(
+  { undelivered, account }: Pick<SyncContext, 'undelivered' | 'account'>,
+  { folder, selection }: Pick<IngestTarget, 'folder' | 'selection'>,
+): Undelivered {
+  return undelivered.in({ accountId: account.id, folderId: folder.id, uidValidity: selection.uidValidity });
 }
 
 interface WritingContext extends Omit<FetchContext, 'storage'> {
@@ -115,8 +122,8 @@ async function whereRoom<T>(
 }
 
 /**
- * Fetches what the server delivers. A large message, one that has failed before, and all of those that fail together are
- * requested alone; one that fails alone is left out, and is due again later.
+ * Fetches what the server delivers. A large message, and all of those that are refused together, are requested alone; one that
+ * fails alone is left out, and is due again later.
  * @throws MailError when the connection ends, or the server refuses whatever is requested
  */
 async function fetchDelivered(
@@ -125,15 +132,16 @@ async function fetchDelivered(
   metas: MessageMeta[],
 ): Promise<FetchedMail[]> {
   const due = metas.filter(({ uid }) => undelivered.isDue(uid));
-  const isAlone = ({ uid, size }: MessageMeta) => size >= STREAM_FROM_BYTES || undelivered.isSuspect(uid);
-  const together = due.filter((meta) => !isAlone(meta));
+  const small = due.filter(({ size }) => size < STREAM_FROM_BYTES);
+  const together = small.length > 1 ? small : [];
   const first = await attempt(ctx, undelivered, together, () => fetchSmall(ctx, together, MAX_BYTES_IN_MEMORY));
   const isRefused = first instanceof MailError;
   const mails = isRefused ? [] : first.mails;
   const failures: { uid: number; reason: Error }[] = isRefused
     ? []
     : first.empty.map((uid) => ({ uid, reason: new NoContent() }));
-  for (const meta of [...(isRefused ? together : first.remaining), ...due.filter(isAlone)]) {
+  const left = isRefused ? together : first.remaining;
+  for (const meta of [...left, ...due.filter((each) => !together.includes(each))]) {
     const fetched = await attempt(ctx, undelivered, [meta], () => fetchAlone(ctx, meta));
     if (!(fetched instanceof MailError)) for (const mail of fetched.mails) mails.push(mail);
     if (fetched instanceof MailError) failures.push({ uid: meta.uid, reason: fetched });

@@ -11,9 +11,10 @@ import type { FolderState } from '../store/folders.ts';
 import { newId } from '../../new-id.ts';
 import { deleteUnreferenced } from '../unsaved-files.ts';
 import { commitBatch, type CommittedBatch, cursorLimitOf, type FetchedBatch } from './commit.ts';
-import { fetchMails, keysOf } from './fetch.ts';
+import { fetchMails, keysOf, undeliveredIn } from './fetch.ts';
 import { type IngestTarget, loadMatchFacts, matchRulesOf, selectUnknown } from './match.ts';
 import { storeAttachments } from './store-attachments.ts';
+import type { Undelivered } from './undelivered.ts';
 
 export type { IngestTarget } from './match.ts';
 
@@ -45,7 +46,7 @@ export async function ingest(
   onBatch: (ingested: number) => void = () => {},
 ): Promise<IngestResult> {
   let result = nothingOf(target);
-  const batches = [...batchesOf(metas)];
+  const batches = [...batchesOf(metas, undeliveredIn(ctx, target))];
   // The next batch is fetched while this one is saved: one waits for the mail server, the other for Postgres.
   let next: Promise<FetchedBatch> | undefined;
   try {
@@ -156,17 +157,22 @@ export async function learnWhetherKept({ session }: SyncContext, appended: Appen
   session.keepsAppended = !hasIds && found.identity === given.identity && found.seen;
 }
 
-function* batchesOf(metas: MessageMeta[]): Generator<MessageMeta[]> {
+/** Batches of messages, which are smaller where a connection has ended at one of them. */
+function* batchesOf(metas: MessageMeta[], undelivered: Undelivered): Generator<MessageMeta[]> {
   let batch: MessageMeta[] = [];
   let bytes = 0;
+  let most = BATCH_MESSAGES;
   for (const meta of metas) {
-    if (batch.length > 0 && (batch.length >= BATCH_MESSAGES || bytes + meta.size > BATCH_BYTES)) {
+    const together = undelivered.together(meta.uid);
+    if (batch.length > 0 && (batch.length >= Math.min(most, together) || bytes + meta.size > BATCH_BYTES)) {
       yield batch;
       batch = [];
       bytes = 0;
+      most = BATCH_MESSAGES;
     }
     batch.push(meta);
     bytes += meta.size;
+    most = Math.min(most, together);
   }
   if (batch.length > 0) yield batch;
 }

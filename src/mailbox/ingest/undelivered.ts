@@ -2,14 +2,15 @@ import { DAY, HOUR, MINUTE } from '../../duration.ts';
 import type { Logger } from '../../runtime/logger.ts';
 
 /*
- * Messages that a server lists and does not deliver: it refuses their FETCH, hangs up at it, or sends NIL. Each is fetched
- * alone, less and less often, so that it holds up no other. Only this process knows about them: another one finds out anew.
+ * Messages that a server lists and does not deliver: it refuses their FETCH, hangs up at it, or sends NIL. Each is found by
+ * requesting fewer messages together, and then fetched alone, less and less often, so that it holds up no other. Only this process
+ * knows about them: another one finds out anew.
  */
 
 /** The messages of one folder under one UIDVALIDITY that were not delivered. */
 export interface Undelivered {
-  /** the message was among those that were requested together when that failed: it must be requested alone */
-  isSuspect(uid: number): boolean;
+  /** how many messages may be requested together with it: fewer and fewer after each connection that ended at it */
+  together(uid: number): number;
   /** the message may be requested now */
   isDue(uid: number): boolean;
   /** the message was not delivered, in too few attempts to conclude that it will not be */
@@ -29,7 +30,9 @@ export interface UndeliveredMessages {
 }
 
 interface Failures {
-  /** attempts in which the message was requested alone */
+  /** messages that may be requested together with it */
+  together: number;
+  /** attempts in which it was requested alone */
   alone: number;
   /** epoch milliseconds */
   since: number;
@@ -38,6 +41,8 @@ interface Failures {
 
 /** Milliseconds until a message is requested again, by the number of attempts alone. The first failure may be an outage. */
 const PAUSES = [0, 0, MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR] as const;
+/** Messages that are requested together after a connection ended at more; after one that ended at so few, each is alone. */
+const FEW = 8;
 /** Attempts after which an import ends without the message. */
 const ENOUGH = 3;
 const GIVEN_UP_AFTER = DAY;
@@ -51,12 +56,12 @@ export function createUndelivered(logger: Logger, now: () => number = Date.now):
     in({ accountId, folderId, uidValidity }) {
       const key = `${folderId} ${uidValidity}`;
       const get = (uid: number) => folders.get(key)?.get(uid);
-      const note = (uid: number, isAlone: boolean) => {
+      const note = (uid: number, requested: number) => {
         const known = folders.get(key) ?? new Map<number, Failures>();
-        const before = known.get(uid) ?? { alone: 0, since: now() };
-        const alone = before.alone + (isAlone ? 1 : 0);
+        const { alone: before, since } = known.get(uid) ?? { alone: 0, since: now() };
+        const alone = before + (requested === 1 ? 1 : 0);
         const pause = PAUSES[Math.min(alone, PAUSES.length - 1)] ?? HOUR;
-        known.set(uid, { alone, since: before.since, retryAt: now() + pause });
+        known.set(uid, { together: requested > FEW ? FEW : 1, alone, since, retryAt: now() + pause });
         folders.delete(key);
         folders.set(key, known);
         const [oldest] = folders.keys();
@@ -64,14 +69,14 @@ export function createUndelivered(logger: Logger, now: () => number = Date.now):
         return alone;
       };
       const failed = (uid: number, err: unknown) => {
-        if (note(uid, true) !== 2) return;
+        if (note(uid, 1) !== 2) return;
         logger.warn(
           { accountId, folderId, uid, err },
           'message not delivered by the server: it is requested less often',
         );
       };
       return {
-        isSuspect: (uid) => get(uid) !== undefined,
+        together: (uid) => get(uid)?.together ?? Infinity,
         isDue: (uid) => (get(uid)?.retryAt ?? 0) <= now(),
         isDelayed: (uid) => (get(uid)?.alone ?? ENOUGH) < ENOUGH,
         isGivenUp: (uid) => {
@@ -81,7 +86,7 @@ export function createUndelivered(logger: Logger, now: () => number = Date.now):
         lost: (uids, err) => {
           for (const uid of uids) {
             if (uids.length === 1) failed(uid, err);
-            else note(uid, false);
+            else note(uid, uids.length);
           }
         },
         failed,

@@ -70,6 +70,16 @@ const stored = async ({ ctx }: Engine) => {
   return rows.map(({ subject }) => subject).sort();
 };
 
+/** Imports on a new connection, as each attempt of the activity does. */
+async function attemptImport(engine: Engine): Promise<'done' | 'failed'> {
+  const session = await engine.ctx.reopen();
+  const options = { since: new Date(0), signal: new AbortController().signal, onProgress: () => {} };
+  return importMail({ ...engine.ctx, session }, options)
+    .then(() => 'done' as const)
+    .catch(() => 'failed' as const)
+    .finally(() => session.end());
+}
+
 const append = ({ server }: Engine, ...subjects: string[]) =>
   subjects.forEach((subject) => server.append('INBOX', mailText({ subject })));
 
@@ -165,21 +175,30 @@ it.each(Object.entries(FAULTS))('an import ends without a message that %s, after
     for (const subject of ['one', 'broken', 'three']) server.append('INBOX', mailText({ subject }));
   });
   breakMessage(engine, 'broken', fault);
-  const attempt = async () => {
-    const session = await engine.ctx.reopen();
-    const options = { since: new Date(0), signal: new AbortController().signal, onProgress: () => {} };
-    return importMail({ ...engine.ctx, session }, options)
-      .then(() => 'done')
-      .catch(() => 'failed')
-      .finally(() => session.end());
-  };
-  expect(await attempt()).toBe('failed');
+  expect(await attemptImport(engine)).toBe('failed');
   let outcome = '';
   for (let n = 0; n < 6 && outcome !== 'done'; n++) {
     engine.clock.ms += 2 * MINUTE;
-    outcome = await attempt();
+    outcome = await attemptImport(engine);
   }
   expect(outcome).toBe('done');
   expect(await stored(engine)).toEqual(['one', 'three']);
   expect(await engine.events()).toEqual([]);
+});
+
+it('a mailbox whose connections end now and then is imported whole, a part in each', async () => {
+  const engine = await startAt({}, (server) => {
+    for (let n = 0; n < 120; n++) server.append('INBOX', mailText({ subject: `mail ${n}` }));
+  });
+  let fetches = 0;
+  engine.server.script.command = ({ name, args }, session) => {
+    if (name !== 'UID FETCH' || !JSON.stringify(args).includes('BODY.PEEK[]') || ++fetches % 3 > 0) return false;
+    session.socket.destroy();
+    return true;
+  };
+  let attempts = 0;
+  for (let isDone = false; !isDone; attempts++) isDone = (await attemptImport(engine)) === 'done';
+  expect(await stored(engine)).toHaveLength(120);
+  // in the first one 50 messages, then 8 with each command, and some alone
+  expect(attempts).toBeLessThan(20);
 });
