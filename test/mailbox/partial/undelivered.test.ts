@@ -186,7 +186,7 @@ it.each(Object.entries(FAULTS))('an import ends without a message that %s, after
   expect(await engine.events()).toEqual([]);
 });
 
-it('a mailbox whose connections end now and then is imported whole, a part in each', async () => {
+it('a mailbox whose connections sometimes end is imported whole, a part in each', async () => {
   const engine = await startAt({}, (server) => {
     for (let n = 0; n < 120; n++) server.append('INBOX', mailText({ subject: `mail ${n}` }));
   });
