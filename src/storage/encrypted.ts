@@ -74,12 +74,12 @@ export function encryptStorage(inner: Storage, { keys, encrypts }: EncryptionOpt
 async function readAll(inner: Storage, keys: DataKeys, key: string): Promise<Readable> {
   const source = await inner.get(key);
   const { head, rest } = await peek(source, HEAD_BYTES);
-  if (!isEncrypted(head)) return toStream(joined(head, rest));
+  if (!isEncrypted(head)) return toStream(joined(head, rest), source);
   const own = await openerOf(keys, key, head).catch((error: unknown) => {
     source.destroy();
     throw error;
   });
-  return toStream(decrypt(own, rest, { first: 0, last: undefined }));
+  return toStream(decrypt(own, rest, { first: 0, last: undefined }), source);
 }
 
 async function readRange(inner: Storage, keys: DataKeys, key: string, range: ByteRange): Promise<Readable> {
@@ -95,7 +95,7 @@ async function readRange(inner: Storage, keys: DataKeys, key: string, range: Byt
     end: HEAD_BYTES + (final + 1) * SEALED_CHUNK - 1,
   });
   const text = decrypt(own, buffersOf(source), { first, last: chunks - 1 });
-  return toStream(cut(text, range.start - first * CHUNK, end - range.start + 1));
+  return toStream(cut(text, range.start - first * CHUNK, end - range.start + 1), source);
 }
 
 async function readHead(inner: Storage, key: string): Promise<Buffer> {
@@ -235,4 +235,16 @@ async function buffersIn(source: Readable): Promise<Buffer[]> {
   return all;
 }
 
-const toStream = (source: AsyncIterable<Buffer>) => Readable.from(source, { objectMode: false });
+/**
+ * A stream of bytes that come from `source`, which is closed with it: generators that have not begun, or that wait for
+ * bytes, do not close what they read.
+ */
+function toStream(bytes: AsyncIterable<Buffer>, source?: Readable): Readable {
+  const stream = Readable.from(bytes, { objectMode: false });
+  const destroy = stream._destroy.bind(stream);
+  stream._destroy = (error, done) => {
+    source?.destroy();
+    destroy(error, done);
+  };
+  return stream;
+}

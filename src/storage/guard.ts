@@ -34,7 +34,19 @@ export function guardStorage(storage: Storage, answerMs?: number): Storage {
         bytes: Buffer.isBuffer(body) ? body.length : Number.MAX_SAFE_INTEGER,
         writes: true,
       }),
-    get: (key, range) => guarded(storage.get(key, range)),
+    async get(key, range) {
+      const work = storage.get(key, range);
+      try {
+        return await guarded(work);
+      } catch (error) {
+        // bytes that come after the deadline are read by nobody, and would hold their connection
+        work.then(
+          (stream) => stream.destroy(),
+          () => {},
+        );
+        throw error;
+      }
+    },
     size: (key) => guarded(storage.size(key)),
     delete: (keys) => guarded(storage.delete(keys)),
     deletePrefix: (prefix) => guarded(storage.deletePrefix(prefix)),

@@ -107,6 +107,56 @@ describe('an encrypted object', () => {
   });
 });
 
+describe('a download that is closed', () => {
+  const bytes = randomBytes(3 * CHUNK);
+  let sources: Readable[];
+  let watched: Storage;
+  beforeEach(async () => {
+    await storage.put('acc_1/att/att_sealed', bytes);
+    await plain.put('acc_1/att/att_plain', bytes);
+    sources = [];
+    const get: Storage['get'] = async (key, range) => {
+      const all = await read(plain, key, range);
+      let given = false;
+      // all but the last bytes, for which it waits
+      const source = new Readable({
+        read() {
+          if (!given) this.push(range?.end === 23 ? all : all.subarray(0, -100));
+          if (range?.end === 23) this.push(null);
+          given = true;
+        },
+      });
+      sources.push(source);
+      return source;
+    };
+    const known = async (id: string) => keys.get(id);
+    watched = encryptStorage({ ...plain, get }, { keys: { take: known, find: known }, encrypts: true });
+  });
+
+  it.each<[string, string, { start: number; end: number } | undefined]>([
+    ['an encrypted object', 'acc_1/att/att_sealed', undefined],
+    ['a range of it', 'acc_1/att/att_sealed', { start: 5, end: 3 * CHUNK - 1 }],
+    ['an unencrypted object', 'acc_1/att/att_plain', undefined],
+  ])('closes what is stored: %s', async (_, key, range) => {
+    const unread = await watched.get(key, range);
+    unread.destroy();
+    expect(sources.at(-1)?.destroyed).toBe(true);
+
+    const waiting = await watched.get(key, range);
+    const source = sources.at(-1);
+    let length = 0;
+    for await (const part of waiting.iterator({ destroyOnReturn: false })) {
+      length += (part as Buffer).length;
+      if (length >= 2 * CHUNK - 5) break;
+    }
+    waiting.resume();
+    await new Promise(setImmediate);
+    expect(source?.destroyed).toBe(false);
+    waiting.destroy();
+    expect(source?.destroyed).toBe(true);
+  });
+});
+
 describe('an unencrypted object', () => {
   it('is read unchanged', async () => {
     await plain.put('acc_1/raw/email_old.eml', Buffer.from('from before'));

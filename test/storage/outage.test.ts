@@ -1,8 +1,11 @@
+import { once } from 'node:events';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { sleep } from '../../src/async.ts';
 import { guardStorage } from '../../src/storage/guard.ts';
 import { openStorage, type Storage } from '../../src/storage/storage.ts';
 import { freePort, listenOnFreePort } from '../helpers/servers/free-port.ts';
@@ -55,6 +58,14 @@ describe.each([
     await expect(call(open())).rejects.toMatchObject({ name: 'PartUnavailable', part: 'storage' });
     expect(Date.now() - began).toBeLessThan(ANSWER_MS + 1_500);
   });
+});
+
+it('closes bytes that come after the deadline', async () => {
+  const bytes = new Readable({ read() {} });
+  const closed = once(bytes, 'close');
+  const slow = guardStorage({ get: () => sleep(50).then(() => bytes) } as unknown as Storage, 10);
+  await expect(slow.get(KEY)).rejects.toMatchObject({ name: 'PartUnavailable', part: 'storage' });
+  await closed;
 });
 
 describe('a storage of files', () => {

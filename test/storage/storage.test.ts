@@ -93,6 +93,17 @@ describe.each<[string, () => Storage]>([
     expect(await read(storage, 'acc_1/att/range', { start: 8, end: 99 })).toBe('89');
   });
 
+  test('frees the connections of downloads that are closed before they are read', async () => {
+    // more than is read ahead
+    await storage.put('acc_1/att/closed', randomBytes(1024 * 1024));
+    // S3 has 50 connections
+    for (let n = 0; n < 60; n++) {
+      (await storage.get('acc_1/att/closed')).destroy();
+      (await storage.get('acc_1/att/closed', { start: 1, end: 1024 * 1024 - 2 })).destroy();
+    }
+    expect(await read(storage, 'acc_1/att/closed', { start: 0, end: 0 })).toHaveLength(1);
+  });
+
   test('stores large streams completely', async () => {
     const bytes = randomBytes(7 * 1024 * 1024);
     const pieces = Array.from({ length: 112 }, (_, i) => bytes.subarray(i * 65536, (i + 1) * 65536));
