@@ -1,3 +1,4 @@
+import type { Readable } from 'node:stream';
 import { withDeadline } from '../async.ts';
 import { PartUnavailable } from '../outage.ts';
 import type { Storage } from './types.ts';
@@ -18,7 +19,10 @@ const MEGABYTE = 1024 * 1024;
 /** The longest time for objects of any size, within the range of a timer. */
 const LONGEST_MS = 24 * 60 * 60_000;
 
-/** Wraps a storage: failures because it is down, full or not accessible become PartUnavailable. */
+/**
+ * Wraps a storage: failures because it is down, full or not accessible become PartUnavailable, those of the streams of
+ * `get` included. `answerMs`: the time for a response, and for each megabyte that is written; default: unlimited.
+ */
 export function guardStorage(storage: Storage, answerMs?: number): Storage {
   const guarded = async <T>(work: Promise<T>, { bytes = 0, writes = false } = {}): Promise<T> => {
     try {
@@ -37,7 +41,7 @@ export function guardStorage(storage: Storage, answerMs?: number): Storage {
     async get(key, range) {
       const work = storage.get(key, range);
       try {
-        return await guarded(work);
+        return withOutages(await guarded(work));
       } catch (error) {
         // bytes that come after the deadline are read by nobody, and would hold their connection
         work.then(
@@ -52,6 +56,13 @@ export function guardStorage(storage: Storage, answerMs?: number): Storage {
     deletePrefix: (prefix) => guarded(storage.deletePrefix(prefix)),
     list: (prefix, after) => guarded(storage.list(prefix, after)),
   };
+}
+
+/** The same stream; its failures become PartUnavailable, too. */
+function withOutages(stream: Readable): Readable {
+  const destroy = stream.destroy.bind(stream);
+  stream.destroy = (error) => destroy(error && (outageOf(error, false) ?? error));
+  return stream;
 }
 
 const late = () => new PartUnavailable('storage');

@@ -17,18 +17,25 @@ export interface S3Settings {
   prefix: string;
   /** another server than Amazon's, addressed in path style */
   endpoint?: string | undefined;
+  /** ms without a byte, sent or received, after which a connection is given up; default: one minute */
+  idleMs?: number | undefined;
 }
+
+/** A client that stops reading for so long loses its download, too: it would hold one of the 50 connections. */
+const IDLE_MS = 60_000;
 
 /** S3 accepts no more keys in one delete. */
 const DELETE_AT_ONCE = 1000;
 
 /** Objects in an S3 bucket. Credentials and region come from the usual AWS variables, files or roles. */
-export function openS3Storage({ bucket, prefix, endpoint }: S3Settings): Storage {
+export function openS3Storage({ bucket, prefix, endpoint, idleMs = IDLE_MS }: S3Settings): Storage {
   const client = new S3Client({
     ...(endpoint ? { endpoint, forcePathStyle: true, region: regionOrDefault } : {}),
     // Servers other than Amazon's often do not know the newer checksums.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
+    // connectionTimeout: the time for one to be made, or to become free; a burst of large objects keeps all of them busy
+    requestHandler: { connectionTimeout: idleMs, socketTimeout: idleMs },
   });
   const root = prefix.replace(/^\/+|\/+$/g, '');
   const full = (segments: string[]): string => (root === '' ? segments : [root, ...segments]).join('/');

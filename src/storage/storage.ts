@@ -12,6 +12,8 @@ export interface StorageOptions {
   s3Endpoint?: string;
   /** ms until a call without a response fails, and for each megabyte of a write; default: unlimited */
   answerMs?: number;
+  /** ms without a byte, sent or received, after which a connection to S3 is given up; default: one minute */
+  s3IdleMs?: number;
 }
 
 /**
@@ -29,7 +31,8 @@ function openUnguarded(url: string, options: StorageOptions): Storage {
   if (url.startsWith('file:') && url.length > 5) return openFileStorage(url.slice(5));
   const bucket = /^s3:\/\/([a-z0-9][a-z0-9.-]+)(?:\/(.*))?$/.exec(url);
   if (bucket) {
-    const settings = { bucket: bucket[1] ?? '', prefix: bucket[2] ?? '', endpoint: options.s3Endpoint };
+    const { s3Endpoint: endpoint, s3IdleMs: idleMs } = options;
+    const settings = { bucket: bucket[1] ?? '', prefix: bucket[2] ?? '', endpoint, idleMs };
     return whenNeeded(async () => (await import('./s3.ts')).openS3Storage(settings));
   }
   throw new Error('the storage URL is neither file:<folder> nor s3://<bucket>/<prefix>');

@@ -4,6 +4,7 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
+import { buffer } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { sleep } from '../../src/async.ts';
 import { guardStorage } from '../../src/storage/guard.ts';
@@ -58,6 +59,40 @@ describe.each([
     await expect(call(open())).rejects.toMatchObject({ name: 'PartUnavailable', part: 'storage' });
     expect(Date.now() - began).toBeLessThan(ANSWER_MS + 1_500);
   });
+});
+
+it.each<[string, (storage: Storage) => Promise<unknown>]>([
+  ['size', (storage) => storage.size(KEY)],
+  ['get', (storage) => storage.get(KEY)],
+  ['put', (storage) => storage.put(KEY, Buffer.alloc(100_000))],
+  ['put of a stream', (storage) => storage.put(KEY, Readable.from([Buffer.from('x')]))],
+])('S3 that does not answer is away to %s without a deadline, too', async (_, call) => {
+  const s3Endpoint = `http://127.0.0.1:${frozenPort}`;
+  await expect(call(openStorage('s3://mails', { s3Endpoint, s3IdleMs: 100 }))).rejects.toMatchObject({
+    name: 'PartUnavailable',
+    part: 'storage',
+  });
+});
+
+it.each([
+  ['sends nothing more', () => {}],
+  ['closes the connection', (socket: Socket) => socket.destroySoon()],
+])('S3 that %s within an object is away', async (_, end) => {
+  const server = createServer((socket) => {
+    silent.push(socket);
+    socket.on('error', () => {});
+    socket.once('data', () => {
+      socket.write('HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nhalf');
+      end(socket);
+    });
+  });
+  try {
+    const s3Endpoint = `http://127.0.0.1:${await listenOnFreePort(server)}`;
+    const half = await openStorage('s3://mails', { s3Endpoint, s3IdleMs: 100 }).get(KEY);
+    await expect(buffer(half)).rejects.toMatchObject({ name: 'PartUnavailable', part: 'storage' });
+  } finally {
+    server.close();
+  }
 });
 
 it('closes bytes that come after the deadline', async () => {
