@@ -80,6 +80,7 @@ async function sweepAccounts({ db, storage, logger }: HousekeepingDeps, until: n
   for (let due = await nextSweep(db, before); due && performance.now() < until; due = await nextSweep(db, before)) {
     Context.current().heartbeat();
     const { accountId, after } = due;
+    if (after === null) await storage.deleteUnfinished(`${accountId}/`, before);
     const objects = await storage.list(`${accountId}/`, after ?? undefined);
     const old = objects.filter(({ modifiedAt }) => modifiedAt < before).map(({ key }) => key);
     const unused = await unreferencedKeys(db, accountId, old);

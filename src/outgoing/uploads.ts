@@ -139,11 +139,12 @@ const LEFT_MS = 2 * UPLOAD_HOURS * 3_600_000;
  * @returns how many it deleted
  */
 export async function sweepUploads(
-  storage: Pick<Storage, 'list' | 'deletePrefix'>,
+  storage: Pick<Storage, 'list' | 'deletePrefix' | 'deleteUnfinished'>,
   over: () => boolean,
   now = new Date(),
 ): Promise<number> {
   let deleted = 0;
+  await storage.deleteUnfinished('uploads/', new Date(now.getTime() - LEFT_MS));
   for (let after: string | undefined; ; ) {
     if (over()) return deleted;
     const objects = await storage.list('uploads/', after);

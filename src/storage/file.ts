@@ -77,6 +77,9 @@ export function openFileStorage(root: string): Storage {
       }
       return objects;
     },
+
+    // temporary files are listed
+    deleteUnfinished: async () => {},
   };
 }
 

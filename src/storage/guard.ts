@@ -55,6 +55,7 @@ export function guardStorage(storage: Storage, answerMs?: number): Storage {
     delete: (keys) => guarded(storage.delete(keys)),
     deletePrefix: (prefix) => guarded(storage.deletePrefix(prefix)),
     list: (prefix, after) => guarded(storage.list(prefix, after)),
+    deleteUnfinished: (prefix, before) => guarded(storage.deleteUnfinished(prefix, before)),
   };
 }
 

@@ -1,8 +1,11 @@
 import { Readable } from 'node:stream';
 import {
+  AbortMultipartUploadCommand,
   DeleteObjectsCommand,
   GetObjectCommand,
   HeadObjectCommand,
+  ListMultipartUploadsCommand,
+  type ListMultipartUploadsCommandOutput,
   ListObjectsV2Command,
   PutObjectCommand,
   S3Client,
@@ -97,6 +100,7 @@ export function openS3Storage({ bucket, prefix, endpoint, idleMs = IDLE_MS }: S3
 
     async deletePrefix(prefix) {
       const Prefix = `${full(segmentsOfPrefix(prefix))}/`;
+      await abortUploads(client, { Bucket: bucket, Prefix });
       let ContinuationToken: string | undefined;
       do {
         const page = await client.send(
@@ -120,7 +124,38 @@ export function openS3Storage({ bucket, prefix, endpoint, idleMs = IDLE_MS }: S3
         return isKey(key) ? [{ key, modifiedAt: LastModified ?? new Date() }] : [];
       });
     },
+
+    async deleteUnfinished(prefix, before) {
+      await abortUploads(client, { Bucket: bucket, Prefix: `${full(segmentsOfPrefix(prefix))}/` }, before);
+    },
   };
+}
+
+/** Servers without these calls, and credentials without their permissions: the parts stay, and all else works. */
+const NOT_OFFERED = /^(NotImplemented|MethodNotAllowed|AccessDenied)$/;
+
+/** Aborts uploads in parts, all or those that began before `before`: no list of objects shows their parts. */
+async function abortUploads(client: S3Client, where: { Bucket: string; Prefix: string }, before?: Date): Promise<void> {
+  try {
+    let next: { KeyMarker?: string | undefined; UploadIdMarker?: string | undefined } | undefined = {};
+    while (next) {
+      const page: ListMultipartUploadsCommandOutput = await client.send(
+        new ListMultipartUploadsCommand({ ...where, ...next }),
+      );
+      for (const { Key, UploadId, Initiated } of page.Uploads ?? []) {
+        if (before && !(Initiated && Initiated < before)) continue;
+        await client
+          .send(new AbortMultipartUploadCommand({ Bucket: where.Bucket, Key, UploadId }))
+          .catch((error: unknown) => {
+            if ((error as Error).name !== 'NoSuchUpload') throw error;
+          });
+      }
+      const { IsTruncated, NextKeyMarker: KeyMarker, NextUploadIdMarker: UploadIdMarker } = page;
+      next = IsTruncated && KeyMarker ? { KeyMarker, UploadIdMarker } : undefined;
+    }
+  } catch (error) {
+    if (!NOT_OFFERED.test((error as Error).name)) throw error;
+  }
 }
 
 /** The region of the AWS settings. Servers other than Amazon's need none, but the signature has one. */

@@ -49,5 +49,6 @@ function whenNeeded(load: () => Promise<Storage>): Storage {
     delete: async (keys) => (await storage()).delete(keys),
     deletePrefix: async (prefix) => (await storage()).deletePrefix(prefix),
     list: async (prefix, after) => (await storage()).list(prefix, after),
+    deleteUnfinished: async (prefix, before) => (await storage()).deleteUnfinished(prefix, before),
   };
 }

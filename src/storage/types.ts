@@ -13,13 +13,18 @@ export interface Storage {
   size(key: string): Promise<number | undefined>;
   /** Removes objects; ignores missing ones. */
   delete(keys: readonly string[]): Promise<void>;
-  /** Removes every object whose key begins with `prefix`, which must end in `/`. */
+  /** Removes every object whose key begins with `prefix`, which must end in `/`, and the remains of `put` calls. */
   deletePrefix(prefix: string): Promise<void>;
   /**
    * Keys that begin with `prefix`, which must end in `/`, at most 1,000 at a time, in the storage's own order, after the
-   * key `after`. Includes the remains of interrupted `put` calls.
+   * key `after`. Includes temporary files of interrupted `put` calls.
    */
   list(prefix: string, after?: string): Promise<StoredObject[]>;
+  /**
+   * Removes what `list` does not show of `put` calls that were interrupted: those below `prefix`, which must end in `/`,
+   * that began before `before`.
+   */
+  deleteUnfinished(prefix: string, before: Date): Promise<void>;
 }
 
 export interface StoredObject {

@@ -75,6 +75,22 @@ describe('the storage of an account', () => {
     expect(await keysOf(accountId)).toEqual([...named, young, `${accountId}/other/of-another-kind`].sort());
   });
 
+  it('loses parts of uploads that began over a day before, once a day', async () => {
+    const accountId = await storeAccount(test.database);
+    const swept: [string, number][] = [];
+    const before = storage;
+    storage = {
+      ...before,
+      deleteUnfinished: async (prefix, at) => void swept.push([prefix, Math.round((Date.now() - +at) / 3_600_000)]),
+    };
+    await putOld([`${accountId}/raw/email_1.eml`]);
+    await housekeep();
+    await housekeep();
+    storage = before;
+    expect(swept.filter(([prefix]) => prefix === `${accountId}/`)).toEqual([[`${accountId}/`, 24]]);
+    expect(swept.filter(([prefix]) => prefix === 'uploads/')).toHaveLength(2);
+  });
+
   it('is swept once a day, and an interrupted sweep continues where it stopped', async () => {
     const { db } = test.database;
     const accountId = await storeAccount(test.database);

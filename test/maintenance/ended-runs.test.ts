@@ -122,7 +122,8 @@ const loadOf = (ref: { accountId: string; sendId: string }) => loadSend(the.db, 
 function activities() {
   const { db } = the;
   const { client } = temporal;
-  const storage = { delete: async () => {}, deletePrefix: async () => {}, list: async () => [] };
+  const none = async () => {};
+  const storage = { delete: none, deletePrefix: none, list: async () => [], deleteUnfinished: none };
   const deps = {
     db,
     storage,

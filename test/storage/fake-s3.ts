@@ -10,6 +10,10 @@ export interface FakeS3 {
   objects: Map<string, Buffer>;
   /** multipart uploads begun and neither completed nor aborted */
   uploads: Map<string, Map<number, Buffer>>;
+  /** when uploads were begun, according to the list of them */
+  begun: Date;
+  /** error code of the list of uploads */
+  refusals: { uploads?: string };
   close(): Promise<void>;
 }
 
@@ -18,6 +22,7 @@ const PAGE = 100;
 export async function startFakeS3(): Promise<FakeS3> {
   const objects = new Map<string, Buffer>();
   const uploads = new Map<string, Map<number, Buffer>>();
+  const fake = { objects, uploads, begun: new Date(), refusals: {} as FakeS3['refusals'] };
   const server = createServer((request, response) => {
     void readBody(request).then((body) => answer(request, response, body));
   });
@@ -29,6 +34,7 @@ export async function startFakeS3(): Promise<FakeS3> {
     const uploadId = url.searchParams.get('uploadId');
     if (!request.headers.authorization?.startsWith('AWS4-HMAC-SHA256')) return fail(response, 403, 'AccessDenied');
     if (bucket !== 'mails') return fail(response, 404, 'NoSuchBucket');
+    if (request.method === 'GET' && url.searchParams.has('uploads')) return listUploads(url, response);
     if (request.method === 'GET' && key === '') return list(url, response);
     if (request.method === 'GET' || request.method === 'HEAD') return read(request, response, key);
     if (request.method === 'POST' && url.searchParams.has('delete')) return remove(response, body);
@@ -54,6 +60,21 @@ export async function startFakeS3(): Promise<FakeS3> {
       uploads.delete(uploadId);
       response.writeHead(204).end();
     } else fail(response, 501, 'NotImplemented');
+  }
+
+  function listUploads(url: URL, response: ServerResponse): void {
+    if (fake.refusals.uploads) return fail(response, 501, fake.refusals.uploads);
+    const after = url.searchParams.get('key-marker') ?? '';
+    const prefix = url.searchParams.get('prefix') ?? '';
+    const found = [...uploads.keys()].filter((key) => key.startsWith(prefix) && key > after).sort();
+    const page = found.slice(0, PAGE);
+    const next =
+      found.length > PAGE ? `<IsTruncated>true</IsTruncated><NextKeyMarker>${page.at(-1)}</NextKeyMarker>` : '';
+    const at = fake.begun.toISOString();
+    const shown = page.map(
+      (key) => `<Upload><Key>${key}</Key><UploadId>${key}</UploadId><Initiated>${at}</Initiated></Upload>`,
+    );
+    xml(response, `<ListMultipartUploadsResult>${next}${shown.join('')}</ListMultipartUploadsResult>`);
   }
 
   function list(url: URL, response: ServerResponse): void {
@@ -88,12 +109,10 @@ export async function startFakeS3(): Promise<FakeS3> {
   }
 
   const port = await listenOnFreePort(server);
-  return {
+  return Object.assign(fake, {
     endpoint: `http://127.0.0.1:${port}`,
-    objects,
-    uploads,
-    close: () => new Promise((resolve) => server.close(() => resolve()).closeAllConnections()),
-  };
+    close: () => new Promise<void>((resolve) => server.close(() => resolve()).closeAllConnections()),
+  });
 }
 
 async function readBody(request: IncomingMessage): Promise<Buffer> {

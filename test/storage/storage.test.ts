@@ -7,7 +7,7 @@ import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { encryptStorage } from '../../src/storage/encrypted.ts';
 import { openStorage, type Storage, StorageMissing } from '../../src/storage/storage.ts';
 import { type FakeS3, startFakeS3 } from './fake-s3.ts';
@@ -258,6 +258,47 @@ async function fileCallsOf(root: string, use: string): Promise<string[]> {
 test('S3 uploads that fail are aborted, and objects are below the prefix', () => {
   expect(s3.uploads.size).toBe(0);
   expect(s3.objects.has('some/prefix/acc_1/raw/email_a1.eml')).toBe(true);
+});
+
+describe('uploads in parts that were interrupted', () => {
+  let storage: Storage;
+  const other = 'some/prefix/acc_40/att/x';
+  beforeEach(() => {
+    storage = openStorage('s3://mails/some/prefix/', { s3Endpoint: s3.endpoint });
+    // more than a page
+    for (let n = 0; n < 120; n++) s3.uploads.set(`some/prefix/acc_4/att/att_${n}`, new Map());
+    s3.uploads.set(other, new Map());
+  });
+  afterEach(() => {
+    s3.refusals = {};
+    s3.uploads.clear();
+  });
+
+  test('are removed with their prefix', async () => {
+    await storage.deletePrefix('acc_4/');
+    expect([...s3.uploads.keys()]).toEqual([other]);
+  });
+
+  test('are removed once they are old', async () => {
+    s3.begun = new Date('2024-05-06T07:08:09Z');
+    await storage.deleteUnfinished('acc_4/', s3.begun);
+    expect(s3.uploads.size).toBe(121);
+    await storage.deleteUnfinished('acc_4/', new Date('2024-05-06T07:08:10Z'));
+    expect([...s3.uploads.keys()]).toEqual([other]);
+  });
+
+  test.each(['NotImplemented', 'AccessDenied'])('remain where a server refuses with %s', async (code) => {
+    await storage.put('acc_4/att/x', Buffer.from('x'));
+    s3.refusals = { uploads: code };
+    await storage.deleteUnfinished('acc_4/', new Date());
+    await storage.deletePrefix('acc_4/');
+    expect([s3.uploads.size, await storage.size('acc_4/att/x')]).toEqual([121, undefined]);
+  });
+
+  test('are not removed when the server fails', async () => {
+    s3.refusals = { uploads: 'InternalError' };
+    await expect(storage.deletePrefix('acc_4/')).rejects.toMatchObject({ part: 'storage' });
+  });
 });
 
 test.each(['', 'http://x', 'file:', 's3://', 's3://A', 'relative/path'])('%j is not a storage URL', (url) => {
