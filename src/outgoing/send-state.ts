@@ -1,5 +1,5 @@
 import { and, eq, getTableColumns, gt, isNotNull, isNull, lt, or, type SQL, sql } from 'drizzle-orm';
-import type { Attendee, Email, SentBy } from '../contract/email.ts';
+import type { Email, SentBy } from '../contract/email.ts';
 import type { SendInput } from '../contract/sending.ts';
 import { anyOf } from '../db/driver/any-of.ts';
 import type { Db, Queryable, Tx } from '../db/driver/client.ts';
@@ -134,11 +134,18 @@ export interface Composed {
 }
 
 /**
+ * After an outage another send may have reserved the draft of this one. The lock makes both wait for each other: only one of
+ * them leaves.
+ */
+const HOLDS_DRAFT = sql`(${sends.draftId} is null or exists (
+  select from drafts d where d.id = ${sends.draftId} and d.held_by = ${sends.id} and d.state = 'active' for share))`;
+
+/**
  * queued → submitting, with the composed message: from here on it may have been sent. False when the send is no longer
- * queued.
+ * queued, or does not hold its draft.
  */
 export function markSubmitting(db: Queryable, id: string, composed: Composed): Promise<boolean> {
-  return move(db, id, { from: ['queued'], to: 'submitting' }, composed);
+  return move(db, id, { from: ['queued'], to: 'submitting', where: HOLDS_DRAFT }, composed);
 }
 
 /**
@@ -195,13 +202,13 @@ export function giveUp(db: Queryable, id: string): Promise<boolean> {
 async function move(
   db: Queryable,
   id: string,
-  { from, to }: { from: SendState[]; to: SendState },
+  { from, to, where }: { from: SendState[]; to: SendState; where?: SQL },
   values: Partial<Composed> = {},
 ): Promise<boolean> {
   const moved = await db
     .update(sends)
     .set({ state: to, updatedAt: new Date(), ...values })
-    .where(and(eq(sends.id, id), anyOf(sends.state, from)))
+    .where(and(eq(sends.id, id), anyOf(sends.state, from), where))
     .returning({ id: sends.id });
   return moved.length > 0;
 }
@@ -339,51 +346,6 @@ const cleared = statement('clear_provisional', (id: string, finishes: string | u
  */
 export async function clearProvisional(db: Queryable, id: string, finishes?: string): Promise<void> {
   await db.execute(cleared(id, finishes));
-}
-
-/** A send that a message in the mailbox may be a copy of. */
-export interface SentMail {
-  id: string;
-  messageId: string;
-  trackingId: string | null;
-  sentBy: SentBy;
-  bcc: Attendee[];
-  /** its Sent copy has not been ingested */
-  awaited: boolean;
-  /** a provisional Email is shown until then */
-  hasProvisional: boolean;
-}
-
-/** Sends with these Message-IDs that left, or may have left. */
-export async function findSends(tx: Queryable, accountId: string, messageIds: string[]): Promise<SentMail[]> {
-  const { rows } = await tx.execute<{ sends: SentMail[] }>(sql`select ${sendsWith(accountId, messageIds)} as sends`);
-  return rows[0]?.sends ?? [];
-}
-
-/** A part of a statement: sends with these Message-IDs that left, or may have left, as a JSON array of SentMail. */
-export function sendsWith(accountId: string, messageIds: string[]): SQL {
-  // of several sends of one draft the copy belongs to the one that certainly left
-  return sql`(
-    select coalesce(json_agg(json_build_object(
-      'id', id, 'messageId', message_id, 'trackingId', tracking_id, 'bcc', coalesce(result -> 'bcc', '[]'),
-      'sentBy', json_build_object('api_key_id', api_key_id, 'api_key_name', api_key_name, 'metadata', metadata),
-      'awaited', copy_ingested_at is null, 'hasProvisional', email is not null
-    ) order by state = 'sent' desc, created_at desc), '[]')
-    from sends
-    where account_id = ${accountId} and ${anyOf(sends.messageId, messageIds)}
-      and state in ('submitting', 'sent', 'unknown'))`;
-}
-
-/** Whether an earlier send of a draft with this Message-ID may have been made. */
-export async function wasSentInDoubt(
-  db: Queryable,
-  { accountId, draftId }: { accountId: string; draftId: string },
-  messageId: string,
-): Promise<boolean> {
-  const { rows } = await db.execute(sql`
-    select from sends where account_id = ${accountId} and message_id = ${messageId} and draft_id = ${draftId}
-      and state = 'unknown' limit 1`);
-  return rows.length > 0;
 }
 
 /** Whether the Sent copy of a send has been ingested; it may have been deleted since. */

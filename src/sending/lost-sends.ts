@@ -4,14 +4,15 @@ import { openFolder } from '../imap/select.ts';
 import { placeOf } from '../mailbox/folders/by-role.ts';
 import { type MailboxDeps, withMailbox } from '../mailbox/with-mailbox.ts';
 import { recentKeyedParts } from '../outgoing/keyed-id.ts';
-import { type SendRow, wasSentInDoubt } from '../outgoing/send-state.ts';
+import type { SendRow } from '../outgoing/send-state.ts';
+import { wasSentInDoubt } from '../outgoing/sent-mail.ts';
 import { ownMessageId } from './compose.ts';
 import type { Secrets } from '../security/secrets.ts';
 
 /*
  * Sends that may have been made before are looked for in Sent first. A restore from a backup sets the store back: it no longer knows
- * the sends that were made since, and for 24 hours callers may repeat a call with its Idempotency-Key. And a draft whose send had an
- * unknown outcome stays, and may be sent again: some providers have filed the copy.
+ * the sends that were made since, and for 24 hours callers may repeat a call with its Idempotency-Key. And a draft whose send has an
+ * unknown outcome, or was lost in an outage, stays and may be sent again: some providers have filed the copy.
  */
 
 export interface LostSendDeps extends MailboxDeps {
@@ -47,7 +48,7 @@ async function earlierIds(deps: LostSendDeps, { id, accountId, draftId }: SendRo
   const isRestored = restoredAt !== undefined && now.getTime() - restoredAt.getTime() <= REPEATED_FOR_MS;
   // a draft keeps its Message-ID
   if (draftId !== null) {
-    return isRestored || (await wasSentInDoubt(deps.db, { accountId, draftId }, ownId)) ? [ownId] : [];
+    return isRestored || (await wasSentInDoubt(deps.db, { id, accountId, draftId }, ownId)) ? [ownId] : [];
   }
   const call = isRestored ? await callOfReserved(deps.db, id) : undefined;
   const parts = call ? recentKeyedParts(deps.secrets, call, now) : [];

@@ -80,7 +80,7 @@ async function sendQueued(deps: SubmitDeps, loaded: LoadedSend): Promise<SendOut
     }
     if (!unknown) await deleteUnneeded(deps, [attempt.composed.storageKey]);
     if (!unknown && !(error instanceof Overtaken)) throw error;
-    // Another attempt is ahead, or the caller gave up: the row says which.
+    // Another attempt or send is ahead, or the caller gave up: the row says which.
     return { send: await findOutcome(deps, send), firstCopy: null };
   }
   const result = { ...send.result, rejected: submitted.rejected };
@@ -164,7 +164,7 @@ async function begin({ db }: SubmitDeps, { send, composed, message: { links } }:
   if (!begun) throw new Overtaken();
 }
 
-/** The row is no longer `queued`: another attempt is sending or has sent it, or the caller gave up. */
+/** Another attempt is sending or has sent it, the caller gave up, or another send has reserved its draft. */
 class Overtaken extends Error {
   override readonly name = 'Overtaken';
 }

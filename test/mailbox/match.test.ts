@@ -9,7 +9,7 @@ import {
   type MatchRules,
   selectUnknown,
 } from '../../src/mailbox/ingest/match.ts';
-import type { SentMail } from '../../src/outgoing/send-state.ts';
+import type { SentMail } from '../../src/outgoing/sent-mail.ts';
 import type { Candidate } from '../../src/mailbox/store/locations.ts';
 
 const arrival = (over: Partial<ArrivedMessage> = {}): ArrivedMessage => ({

@@ -1,7 +1,8 @@
 import { expect, it } from '@jest/globals';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
 import { newId } from '../../src/new-id.ts';
-import { findSends, isCopyIngested, markSent, markSubmitting, recordSend } from '../../src/outgoing/send-state.ts';
+import { isCopyIngested, markSent, markSubmitting, recordSend } from '../../src/outgoing/send-state.ts';
+import { findSends } from '../../src/outgoing/sent-mail.ts';
 import { mailText } from '../helpers/product/mail-text.ts';
 import { storedEvents } from '../helpers/product/stored-events.ts';
 import { engineTests } from '../helpers/product/engine.ts';

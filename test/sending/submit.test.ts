@@ -20,6 +20,7 @@ import { createSecrets } from '../../src/security/secrets.ts';
 import type { LoadedSend } from '../../src/sending/compose.ts';
 import { fileSentCopy, finishSend } from '../../src/sending/file-sent-copy.ts';
 import { inputKeyOf, storeInput } from '../../src/outgoing/outgoing-input.ts';
+import { reserveDraft } from '../../src/outgoing/draft-state.ts';
 import { loadSend, type NewSend, recordSend } from '../../src/outgoing/send-state.ts';
 import { sendOnce, type SubmitDeps } from '../../src/sending/submit.ts';
 import type { Submission } from '../../src/smtp/session.ts';
@@ -117,6 +118,14 @@ async function record(given: Partial<NewSend> = {}, input?: SendInput): Promise<
   return load(id);
 }
 
+/** The folder Drafts in the store. @returns its id */
+async function storeDrafts(): Promise<string> {
+  const folderId = await storeFolder(test.database, accountId, { role: 'DRAFTS' });
+  const { uidValidity } = imap.folder('Drafts');
+  await deps.db.update(folders).set({ path: 'Drafts', uidValidity }).where(eq(folders.id, folderId));
+  return folderId;
+}
+
 /** A send of a draft that is in the mailbox and in the store. */
 async function recordDraftSend(folderId: string): Promise<LoadedSend> {
   const { db } = deps;
@@ -127,16 +136,21 @@ async function recordDraftSend(folderId: string): Promise<LoadedSend> {
   const weakIdentity = weakIdentityOf({ messageId, size: source.length });
   await db.update(locations).set({ uid, weakIdentity }).where(eq(locations.emailId, id));
   await deps.storage.put(storageKey, source);
-  return record({ draftId });
+  return recordOf(draftId);
+}
+
+/** A send of a draft, which it reserves. */
+async function recordOf(draftId: string | null): Promise<LoadedSend> {
+  const loaded = await record({ draftId });
+  await deps.db.transaction((tx) => reserveDraft(tx, draftId ?? '', loaded.send.id));
+  return loaded;
 }
 
 const states = async (sends: LoadedSend[]) =>
   Promise.all(sends.map(async ({ send }) => (await loadSend(deps.db, accountId, send.id))?.state));
 
 it('sends of small drafts do not wait for one another while SMTP servers are slow', async () => {
-  const folderId = await storeFolder(test.database, accountId, { role: 'DRAFTS' });
-  const { uidValidity } = imap.folder('Drafts');
-  await deps.db.update(folders).set({ path: 'Drafts', uidValidity }).where(eq(folders.id, folderId));
+  const folderId = await storeDrafts();
   const sends = [];
   for (let n = 0; n < 4; n++) sends.push(await recordDraftSend(folderId));
   const outcomes = Promise.all(sends.map((loaded) => sendOnce(deps, loaded)));
@@ -152,12 +166,7 @@ it.each([
   ['is not sent again when Sent has its copy', true, 0],
   ['is sent when Sent has no copy', false, 1],
 ])('a draft whose send had an unknown outcome %s', async (_what, isFiled, count) => {
-  const folderId = await storeFolder(test.database, accountId, { role: 'DRAFTS' });
-  await deps.db
-    .update(folders)
-    .set({ path: 'Drafts', uidValidity: imap.folder('Drafts').uidValidity })
-    .where(eq(folders.id, folderId));
-  const first = await recordDraftSend(folderId);
+  const first = await recordDraftSend(await storeDrafts());
   const lose = () => Promise.reject(new SubmitError('unknown', 'provider_error', 'the connection ended'));
   const losing = {
     ...deps.submitter,
@@ -167,11 +176,44 @@ it.each([
   expect(await states([first])).toEqual(['unknown']);
   const messageId = (await loadSend(deps.db, accountId, first.send.id))?.messageId ?? '';
   if (isFiled) imap.add('Sent', Buffer.from(`Message-ID: ${messageId}\r\n\r\nx\r\n`));
-  const again = await record({ draftId: first.send.draftId });
+  const again = await recordOf(first.send.draftId);
   respond();
   await sendOnce(deps, again);
   expect(submitted).toHaveLength(count);
   expect(await states([first, again])).toEqual(['unknown', 'sent']);
+});
+
+/** Makes a send as old as one whose reservation has expired. */
+const outage = ({ send }: LoadedSend, values: Partial<typeof sends.$inferInsert> = {}) =>
+  deps.db
+    .update(sends)
+    .set({ updatedAt: new Date(Date.now() - 20 * 60_000), ...values })
+    .where(eq(sends.id, send.id));
+
+it('a draft leaves once, although its send comes back from an outage after another one has reserved it', async () => {
+  const first = await recordDraftSend(await storeDrafts());
+  await outage(first);
+  const second = await recordOf(first.send.draftId);
+  respond();
+  const [late, sent] = await Promise.allSettled([sendOnce(deps, first), sendOnce(deps, second)]);
+  expect([late, sent]).toMatchObject([
+    { status: 'rejected', reason: { code: 'provider_error', detail: 'the message was not sent' } },
+    { status: 'fulfilled' },
+  ]);
+  expect(await states([first, second])).toEqual(['queued', 'sent']);
+});
+
+it('a draft whose send was lost while it was submitted is not sent again when Sent has its copy', async () => {
+  const first = await recordDraftSend(await storeDrafts());
+  const [draft] = await deps.db.select().from(drafts).where(eq(drafts.accountId, accountId));
+  const messageId = draft?.messageId ?? '';
+  await outage(first, { state: 'submitting', messageId });
+  imap.add('Sent', Buffer.from(`Message-ID: ${messageId}\r\n\r\nx\r\n`));
+  const second = await recordOf(first.send.draftId);
+  respond();
+  await sendOnce(deps, second);
+  expect(submitted).toEqual([]);
+  expect(await states([first, second])).toEqual(['submitting', 'sent']);
 });
 
 it('large messages are composed in turn, and do not wait for slow SMTP servers', async () => {

@@ -5,7 +5,7 @@ import type { MessageMeta } from '../../imap/fetch.ts';
 import { NO_UIDVALIDITY } from '../../imap/uidvalidity.ts';
 import { GATHER_SEARCH_ENTRIES } from '../../db/coordination/search-index.ts';
 import { awaitedDrafts } from '../../outgoing/draft-state.ts';
-import { type SentMail, sendsWith } from '../../outgoing/send-state.ts';
+import { type SentMail, sendsWith } from '../../outgoing/sent-mail.ts';
 import type { SyncContext } from '../context.ts';
 import { authservIdOf } from '../settings.ts';
 import type { Selection } from '../selected.ts';

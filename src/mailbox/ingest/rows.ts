@@ -5,7 +5,7 @@ import type { MessageMeta } from '../../imap/fetch.ts';
 import { judgeAuthentication } from '../../mime/authentication/judge.ts';
 import { hasAttachments, type ParsedMail } from '../../mime/parser.ts';
 import { newId } from '../../new-id.ts';
-import type { SentMail } from '../../outgoing/send-state.ts';
+import type { SentMail } from '../../outgoing/sent-mail.ts';
 import { normalAddress } from '../../mail-wire/addresses.ts';
 import { contactsOf } from '../contacts.ts';
 import type { SyncAccount } from '../context.ts';

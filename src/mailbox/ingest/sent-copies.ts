@@ -4,7 +4,7 @@ import { findTracking } from '../../db/queries/tracking.ts';
 import type { MessageMeta } from '../../imap/fetch.ts';
 import type { ImapSession } from '../../imap/session.ts';
 import { untrackHtml } from '../../mime/tracking.ts';
-import type { SentMail } from '../../outgoing/send-state.ts';
+import type { SentMail } from '../../outgoing/sent-mail.ts';
 import type { FolderState } from '../store/folders.ts';
 import type { FetchedMail, StoredAttachment } from './rows.ts';
 

@@ -1,0 +1,52 @@
+import { type SQL, sql } from 'drizzle-orm';
+import type { Attendee, SentBy } from '../contract/email.ts';
+import { anyOf } from '../db/driver/any-of.ts';
+import type { Queryable } from '../db/driver/client.ts';
+import { sends } from '../db/schema/index.ts';
+
+/* What the store knows of messages that left, or may have left. Reads only: send-state.ts owns the rows. */
+
+/** A send that a message in the mailbox may be a copy of. */
+export interface SentMail {
+  id: string;
+  messageId: string;
+  trackingId: string | null;
+  sentBy: SentBy;
+  bcc: Attendee[];
+  /** its Sent copy has not been ingested */
+  awaited: boolean;
+  /** a provisional Email is shown until then */
+  hasProvisional: boolean;
+}
+
+/** Sends with these Message-IDs that left, or may have left. */
+export async function findSends(tx: Queryable, accountId: string, messageIds: string[]): Promise<SentMail[]> {
+  const { rows } = await tx.execute<{ sends: SentMail[] }>(sql`select ${sendsWith(accountId, messageIds)} as sends`);
+  return rows[0]?.sends ?? [];
+}
+
+/** A part of a statement: sends with these Message-IDs that left, or may have left, as a JSON array of SentMail. */
+export function sendsWith(accountId: string, messageIds: string[]): SQL {
+  // of several sends of one draft the copy belongs to the one that certainly left
+  return sql`(
+    select coalesce(json_agg(json_build_object(
+      'id', id, 'messageId', message_id, 'trackingId', tracking_id, 'bcc', coalesce(result -> 'bcc', '[]'),
+      'sentBy', json_build_object('api_key_id', api_key_id, 'api_key_name', api_key_name, 'metadata', metadata),
+      'awaited', copy_ingested_at is null, 'hasProvisional', email is not null
+    ) order by state = 'sent' desc, created_at desc), '[]')
+    from sends
+    where account_id = ${accountId} and ${anyOf(sends.messageId, messageIds)}
+      and state in ('submitting', 'sent', 'unknown'))`;
+}
+
+/** Whether another send of the draft, with this Message-ID, may have been made. */
+export async function wasSentInDoubt(
+  db: Queryable,
+  { id, accountId, draftId }: { id: string; accountId: string; draftId: string },
+  messageId: string,
+): Promise<boolean> {
+  const { rows } = await db.execute(sql`
+    select from sends where account_id = ${accountId} and message_id = ${messageId} and draft_id = ${draftId}
+      and state in ('submitting', 'unknown') and id <> ${id} limit 1`);
+  return rows.length > 0;
+}
