@@ -33,7 +33,7 @@ import { newId } from '../new-id.ts';
 import { AppFailing, type Tokens } from '../oauth/tokens.ts';
 import { isLoopback, type Outbound } from '../security/outbound.ts';
 import type { Secrets } from '../security/secrets.ts';
-import { verifySmtpLogin } from '../smtp/login.ts';
+import { LOGIN_TIMEOUT_MS, verifySmtpLogin } from '../smtp/login.ts';
 import { statusEvent } from './account.ts';
 import { initialSyncDaysOf, requestHistory, storedConfigOf } from './connect-config.ts';
 import { createConnectTokens, grantIn, type IntentWithTokens, type Sides } from './connect-tokens.ts';
@@ -73,7 +73,6 @@ export interface Connected {
 
 export type ConnectActivities = ReturnType<typeof createConnectActivities>;
 
-const LOGIN_TIMEOUT_MS = 20_000;
 /** On servers without LIST-STATUS the counters of further folders are read later, by the watching activity. */
 const BASELINE_MS = 10_000;
 /** The watching activity scans older mail that has not been read by then. */

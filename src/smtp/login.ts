@@ -6,6 +6,12 @@ import type { Outbound } from '../security/outbound.ts';
 import { logInWithToken } from './bearer.ts';
 import { Ended, NO_LOGIN, smtpErrorOf } from './errors.ts';
 
+/**
+ * Milliseconds for name look-up, connect, TLS and login together. Whoever connects a mailbox waits as long as a message does: what
+ * can be connected can send.
+ */
+export const LOGIN_TIMEOUT_MS = 20_000;
+
 /** Minimum milliseconds for one of several addresses: a dead one leaves time for the next. */
 const SHARE_MS = 4_000;
 
@@ -116,8 +122,6 @@ export interface VerifyOptions {
   /** milliseconds for connect, TLS and login together */
   timeoutMs?: number;
 }
-
-const LOGIN_TIMEOUT_MS = 20_000;
 
 /**
  * Checks that the SMTP server accepts the login.

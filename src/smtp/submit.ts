@@ -3,7 +3,7 @@ import { MailError } from '../mail-wire/mail-error.ts';
 import { type Measurements, measured } from '../runtime/measure.ts';
 import type { Outbound } from '../security/outbound.ts';
 import { isStale, leavesConnection, SendFailed, SubmitError, submitErrorOf } from './errors.ts';
-import { openSmtp } from './login.ts';
+import { LOGIN_TIMEOUT_MS, openSmtp } from './login.ts';
 import type { Lease } from '../mail-wire/connection-pool.ts';
 import type { ServerLogin } from '../contract/account.ts';
 import { createSmtpPool } from './pool.ts';
@@ -49,7 +49,7 @@ export interface SubmitterOptions {
 
 /** A submitter without connections. */
 export function createSubmitter(options: SubmitterOptions): Submitter {
-  const { outbound, loginTimeoutMs: timeoutMs = 10_000 } = options;
+  const { outbound, loginTimeoutMs: timeoutMs = LOGIN_TIMEOUT_MS } = options;
   const pool = createSmtpPool({
     open: async (smtp) => smtpSession(await openSmtp(smtp, { outbound, timeoutMs }), options.times),
     maxPerAccount: options.maxPerAccount ?? 3,

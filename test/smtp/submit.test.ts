@@ -1,8 +1,9 @@
 import { once } from 'node:events';
 import { createConnection, createServer, type Socket } from 'node:net';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { createOutbound } from '../../src/security/outbound.ts';
 import type { ServerLogin } from '../../src/contract/account.ts';
+import { verifySmtpLogin } from '../../src/smtp/login.ts';
 import { createSubmitter, SubmitError, type Submitter, type SubmitterOptions } from '../../src/smtp/submit.ts';
 import { at, FakeSmtp, SMTP_EXTENSIONS, type SmtpMoment, type SmtpReaction } from '../helpers/fakes/fake-smtp.ts';
 import { waitForCollected } from '../helpers/fakes/garbage.ts';
@@ -414,6 +415,26 @@ describe('beforeData', () => {
     await submit({ beforeData });
     expect(server.messages).toHaveLength(1);
   });
+});
+
+it('is given as long for a login as it has when the mailbox is connected', async () => {
+  const now = performance.now.bind(performance);
+  let passedMs = 0;
+  const clock = jest.spyOn(performance, 'now').mockImplementation(() => now() + passedMs);
+  const outbound = createOutbound({ allow: ['127.0.0.0/8'] });
+  const resolve = async (host: string) => {
+    passedMs += 15_000;
+    return outbound.resolve(host);
+  };
+  try {
+    const slow = { ...outbound, resolve };
+    await verifySmtpLogin(settings(), { outbound: slow });
+    submitter = createSubmitter({ outbound: slow });
+    await submit();
+  } finally {
+    clock.mockRestore();
+  }
+  expect(server.messages).toHaveLength(1);
 });
 
 describe('a silent server', () => {
