@@ -1,4 +1,3 @@
-import { withRenewal } from '../async.ts';
 import { ApiError } from '../contract/errors.ts';
 import { loadSyncSettings } from '../mailbox/settings.ts';
 import type { LoadedSend } from '../sending/compose.ts';
@@ -10,7 +9,6 @@ import {
   isCopyIngested,
   loadSend,
   markOutcomeUnknown,
-  renewSend,
   type SendRow,
   type SendState,
 } from '../outgoing/send-state.ts';
@@ -19,10 +17,7 @@ import { deleteUnneeded } from '../sending/unneeded-files.ts';
 import { currentRun } from './current-run.ts';
 import { withHeartbeat } from './heartbeat.ts';
 
-export interface SendDeps extends SubmitDeps {
-  /** milliseconds between two renewals of a row; for tests */
-  renewMs?: number;
-}
+export type SendDeps = SubmitDeps;
 export type SendActivities = ReturnType<typeof createSendActivities>;
 
 interface SendRef {
@@ -42,8 +37,7 @@ export function createSendActivities(deps: SendDeps) {
     const begunAt = performance.now();
     return withHeartbeat(async () => {
       const loaded = await load(ref);
-      const renew = () => renewSend(db, ref.sendId);
-      const { send, firstCopy } = await withRenewal(renew, () => sendOnce(deps, loaded), deps.renewMs);
+      const { send, firstCopy } = await sendOnce(deps, loaded);
       const { workflowId } = currentRun();
       const finished = await finishSend(deps, { ...loaded, send }, { firstCopy, begunAt, workflowId });
       return { finished, ...(send.forwardedId ? { forwardedId: send.forwardedId } : {}) };

@@ -16,7 +16,7 @@ import type { Writer } from '../db/driver/writes.ts';
  * queued      nothing has left yet                                   submitting, failed, sent (it was made before)
  * submitting  committed before the first byte of the message leaves  sent, queued (nothing was accepted), unknown
  * sent        the SMTP server accepted it                            final
- * unknown     it may have been accepted: never sent again            sent (its copy was found)
+ * unknown     it may have been accepted: never sent again            sent (its copy was found), queued (nothing was accepted)
  * failed      it was not sent, the caller knows                      queued (the caller repeats it, same id)
  *
  * An attempt that the SMTP server accepted ends as `sent`, even if another attempt has changed the row.
@@ -41,6 +41,8 @@ export interface SendRow {
   /** a provisional Email is shown until the Sent copy has synced */
   hasProvisional: boolean;
   sentBy: SentBy;
+  /** milliseconds since the row was changed or renewed */
+  unchangedMs: number;
 }
 
 /** A send that the caller requests. */
@@ -61,7 +63,9 @@ const { email, ...SMALL } = getTableColumns(sends);
 /** Without the provisional Email, which may be large. */
 const COLUMNS = { ...SMALL, hasProvisional: sql<boolean>`${email} is not null` };
 
-function toSendRow(row: Omit<typeof sends.$inferSelect, 'email'> & { hasProvisional: boolean }): SendRow {
+type LoadedRow = Omit<typeof sends.$inferSelect, 'email'> & Pick<SendRow, 'hasProvisional' | 'unchangedMs'>;
+
+function toSendRow(row: LoadedRow): SendRow {
   const {
     id,
     accountId,
@@ -84,6 +88,7 @@ function toSendRow(row: Omit<typeof sends.$inferSelect, 'email'> & { hasProvisio
     result,
     state: row.state as SendState,
     hasProvisional: row.hasProvisional,
+    unchangedMs: row.unchangedMs,
     sentBy,
   };
 }
@@ -96,14 +101,18 @@ const SMALL_COLUMNS = sql.raw(
 const sendOfAccount = statement(
   'send_of_account',
   (accountId: string, id: string) => sql`
-    select ${SMALL_COLUMNS}, email is not null as has_provisional from sends
+    select ${SMALL_COLUMNS}, email is not null as has_provisional,
+      (1000 * extract(epoch from now() - updated_at))::float8 as unchanged_ms
+    from sends
     where id = ${id} and account_id = ${accountId}`,
 );
 
 /** Loads a send; undefined when the account does not have it. */
 export async function loadSend(db: Queryable, accountId: string, id: string): Promise<SendRow | undefined> {
   const [row] = (await db.execute(sendOfAccount(accountId, id))).rows;
-  return row && toSendRow({ ...fromRow(sends, row), hasProvisional: row['has_provisional'] === true });
+  if (!row) return undefined;
+  const added = { hasProvisional: row['has_provisional'] === true, unchangedMs: Number(row['unchanged_ms']) };
+  return toSendRow({ ...fromRow(sends, row), ...added });
 }
 
 /**
@@ -121,7 +130,7 @@ export async function recordSend(db: Queryable, send: NewSend): Promise<{ send: 
       setWhere: eq(sends.state, 'failed'),
     })
     .returning(COLUMNS);
-  if (row) return { send: toSendRow(row), isNew: true };
+  if (row) return { send: toSendRow({ ...row, unchangedMs: 0 }), isNew: true };
   return { send: (await loadSend(db, send.accountId, send.id)) as SendRow, isNew: false };
 }
 
@@ -149,14 +158,14 @@ export function markSubmitting(db: Queryable, id: string, composed: Composed): P
 }
 
 /**
- * submitting → queued: the SMTP server accepted nothing of this attempt, so it may be sent again. False when the row
- * names the file of another attempt.
+ * submitting | unknown → queued: the SMTP server accepted nothing of this attempt, even if it was thought dead, so it may be
+ * sent again. False when the row names the file of another attempt.
  */
 export async function requeue(db: Queryable, id: string, storageKey: string): Promise<boolean> {
   const queued = await db
     .update(sends)
     .set({ state: 'queued', updatedAt: new Date() })
-    .where(and(eq(sends.id, id), eq(sends.state, 'submitting'), eq(sends.storageKey, storageKey)))
+    .where(and(eq(sends.id, id), anyOf(sends.state, ['submitting', 'unknown']), eq(sends.storageKey, storageKey)))
     .returning({ id: sends.id });
   return queued.length > 0;
 }
@@ -214,11 +223,23 @@ async function move(
 }
 
 /** Records that an attempt at the send is still running. The attempt calls it periodically. */
-export async function renewSend(db: Queryable, id: string): Promise<void> {
+export function renewSend(db: Queryable, id: string): Promise<void> {
+  return renew(db, id, ['queued', 'submitting']);
+}
+
+/**
+ * Records that a caller waits for a send that has not begun to leave. Once it has, the age of the row says whether its attempt
+ * is alive.
+ */
+export function renewQueuedSend(db: Queryable, id: string): Promise<void> {
+  return renew(db, id, ['queued']);
+}
+
+async function renew(db: Queryable, id: string, states: SendState[]): Promise<void> {
   await db
     .update(sends)
     .set({ updatedAt: new Date() })
-    .where(and(eq(sends.id, id), anyOf(sends.state, ['queued', 'submitting'])));
+    .where(and(eq(sends.id, id), anyOf(sends.state, states)));
 }
 
 /** A send that a run should be working on, by its state. */

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { withRenewal } from '../async.ts';
 import { ApiError } from '../contract/errors.ts';
 import type { Queryable } from '../db/driver/client.ts';
 import { inLease } from '../db/coordination/lease.ts';
@@ -23,17 +24,24 @@ import {
   markSent,
   markSentBefore,
   markSubmitting,
+  renewSend,
   requeue,
   type SendRow,
 } from '../outgoing/send-state.ts';
 
 export interface SubmitDeps extends MailboxDeps, ComposeDeps, LostSendDeps {
   submitter: Submitter;
+  /** milliseconds between two renewals of a row; for tests */
+  renewMs?: number;
+  /** milliseconds between two looks at the outcome of another attempt; for tests */
+  outcomeWaitMs?: number;
 }
 
 /** How often the outcome of a send is checked, and the time between: providers that file copies need some seconds. */
 const OUTCOME_CHECKS = 3;
 const OUTCOME_WAIT_MS = 1_500;
+/** An attempt renews its row every 10 s: one that has not for so long is dead, ms. */
+const ALIVE_MS = 25_000;
 /** Attempts to record that a message was sent: it has left, even if our database is unavailable. */
 const COMMIT_ATTEMPTS = 600;
 const COMMIT_WAIT_MS = 500;
@@ -53,18 +61,25 @@ export interface SendOutcome {
 /**
  * Sends a message unless it was or may have been sent. Each numbered step can be the last one before a crash:
  * 1 compose it and store it; 2 connect, log in, name the recipients; 3 commit `submitting`; 4 transmit the message;
- * 5 commit `sent`. A second attempt that finds `submitting` sends nothing: it looks for the copy that some providers file.
+ * 5 commit `sent`. A second attempt that finds `submitting` sends nothing: it waits while the first one is alive, then looks for
+ * the copy that some providers file.
  * @throws MailError when it was not sent; ApiError provider_error when the outcome is unknown
  */
 export async function sendOnce(deps: SubmitDeps, loaded: LoadedSend): Promise<SendOutcome> {
   const { send } = loaded;
   if (send.state === 'sent') return { send, firstCopy: null };
   if (send.state === 'failed') throw new ApiError('provider_error', GIVEN_UP);
-  if (send.state !== 'queued') return { send: await findOutcome(deps, send), firstCopy: null };
-  return sendQueued(deps, loaded);
+  if (send.state !== 'queued') return { send: await outcomeOfOther(deps, send), firstCopy: null };
+  const renew = () => renewSend(deps.db, send.id);
+  // After an outage: its draft must not be reserved for another send while this attempt is under way.
+  if (send.unchangedMs > ALIVE_MS) await renew();
+  const sent = await withRenewal(renew, () => sendQueued(deps, loaded), deps.renewMs);
+  if (sent === 'overtaken') return { send: await outcomeOfOther(deps, send), firstCopy: null };
+  return sent === 'unknown' ? { send: await findOutcome(deps, send), firstCopy: null } : sent;
 }
 
-async function sendQueued(deps: SubmitDeps, loaded: LoadedSend): Promise<SendOutcome> {
+/** `unknown`: the message may have been sent; `overtaken`: another attempt or send is ahead, or the caller gave up. */
+async function sendQueued(deps: SubmitDeps, loaded: LoadedSend): Promise<SendOutcome | 'unknown' | 'overtaken'> {
   const attempt = await prepare(deps, loaded);
   const { send } = attempt;
   const sentBefore = await findSentBefore(deps, attempt);
@@ -79,9 +94,9 @@ async function sendQueued(deps: SubmitDeps, loaded: LoadedSend): Promise<SendOut
       await retryCommit(() => requeue(deps.db, send.id, attempt.composed.storageKey));
     }
     if (!unknown) await deleteUnneeded(deps, [attempt.composed.storageKey]);
-    if (!unknown && !(error instanceof Overtaken)) throw error;
-    // Another attempt or send is ahead, or the caller gave up: the row says which.
-    return { send: await findOutcome(deps, send), firstCopy: null };
+    if (unknown) return 'unknown';
+    if (error instanceof Overtaken) return 'overtaken';
+    throw error;
   }
   const result = { ...send.result, rejected: submitted.rejected };
   await retryCommit(() => recordSent(deps, send, (tx) => markSent(tx, send.id, result)));
@@ -169,14 +184,27 @@ class Overtaken extends Error {
   override readonly name = 'Overtaken';
 }
 
+/** The outcome as another attempt reports it, which may take as long as the SMTP server; else as `findOutcome`. */
+async function outcomeOfOther(deps: SubmitDeps, { id, accountId }: SendRow): Promise<SendRow> {
+  for (;;) {
+    const send = await loadSend(deps.db, accountId, id);
+    if (send?.state !== 'submitting' || send.unchangedMs > ALIVE_MS) break;
+    await sleep(deps.outcomeWaitMs ?? OUTCOME_WAIT_MS);
+  }
+  return findOutcome(deps, { id, accountId });
+}
+
 /**
  * Finds out whether a message was sent whose outcome was lost: a copy in Sent, which some providers file themselves, proves
  * it. It is never sent again.
  * @returns the send, if it was sent
  * @throws ApiError provider_error if the outcome stays unknown; MailError if nothing was sent
  */
-async function findOutcome(deps: SubmitDeps, { id, accountId }: SendRow): Promise<SendRow> {
-  const { db } = deps;
+async function findOutcome(
+  deps: SubmitDeps,
+  { id, accountId }: Pick<SendRow, 'id' | 'accountId'>,
+): Promise<SendRow> {
+  const { db, outcomeWaitMs = OUTCOME_WAIT_MS } = deps;
   for (let check = 1; check <= OUTCOME_CHECKS; check++) {
     const send = await loadSend(db, accountId, id);
     if (send?.state === 'sent') return send;
@@ -186,7 +214,7 @@ async function findOutcome(deps: SubmitDeps, { id, accountId }: SendRow): Promis
       const isRecorded = await recordSent(deps, send, (tx) => markFoundInSent(tx, id, result));
       if (isRecorded) return { ...send, state: 'sent', result };
     }
-    if (check < OUTCOME_CHECKS) await sleep(OUTCOME_WAIT_MS);
+    if (check < OUTCOME_CHECKS) await sleep(outcomeWaitMs);
   }
   // Queued again: the SMTP server has accepted nothing, and the next attempt sends it.
   if (!(await markOutcomeUnknown(db, id)) && (await loadSend(db, accountId, id))?.state === 'queued') {

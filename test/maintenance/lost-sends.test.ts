@@ -47,7 +47,13 @@ beforeAll(async () => {
     drop: async () => {},
     close: async () => {},
   };
-  const activities = createSendActivities({ ...deps, submitter, publicUrl: 'http://127.0.0.1:3000' });
+  const activities = createSendActivities({
+    ...deps,
+    submitter,
+    publicUrl: 'http://127.0.0.1:3000',
+    // the attempt of a terminated run stands for one that died with its worker
+    renewMs: 3_600_000,
+  });
   const submitEmail: typeof activities.submitEmail = async (ref) => {
     underWay++;
     return activities.submitEmail(ref).finally(() => underWay--);

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { MockActivityEnvironment } from '@temporalio/testing';
@@ -21,7 +22,7 @@ import type { LoadedSend } from '../../src/sending/compose.ts';
 import { fileSentCopy, finishSend } from '../../src/sending/file-sent-copy.ts';
 import { inputKeyOf, storeInput } from '../../src/outgoing/outgoing-input.ts';
 import { reserveDraft } from '../../src/outgoing/draft-state.ts';
-import { loadSend, type NewSend, recordSend } from '../../src/outgoing/send-state.ts';
+import { loadSend, type NewSend, recordSend, renewQueuedSend } from '../../src/outgoing/send-state.ts';
 import { sendOnce, type SubmitDeps } from '../../src/sending/submit.ts';
 import type { Submission } from '../../src/smtp/session.ts';
 import { SubmitError, type Submitter } from '../../src/smtp/submit.ts';
@@ -305,6 +306,51 @@ it('two attempts at one send give it one Message-ID, whichever of them is accept
   await Promise.allSettled(attempts);
   const stored = await loadSend(deps.db, accountId, loaded.send.id);
   expect([stored?.state, stored?.messageId]).toEqual(['sent', ids[0]]);
+});
+
+describe('a second attempt, while the SMTP server has not yet answered the first one', () => {
+  let answer: { accept(): void; refuse(): void };
+  let loaded: LoadedSend;
+  let first: ReturnType<typeof sendOnce>;
+  let quick: SubmitDeps;
+
+  beforeEach(async () => {
+    const answered = new Promise<void>((accept, reject) => {
+      answer = { accept, refuse: () => reject(new SubmitError('not_sent', 'provider_rejected', 'no')) };
+    });
+    const submitter = {
+      ...deps.submitter,
+      submit: async (...[, , { beforeData }]: Parameters<Submitter['submit']>) => {
+        await beforeData();
+        await answered;
+        return { rejected: [] };
+      },
+    };
+    quick = { ...deps, submitter, outcomeWaitMs: 50 };
+    loaded = await record({}, MAIL);
+    first = sendOnce(quick, loaded);
+    first.catch(() => {});
+    await waitFor(async () => (await states([loaded]))[0] === 'submitting');
+  });
+
+  it('waits for that answer', async () => {
+    const second = sendOnce(quick, await load(loaded.send.id)).catch((error: unknown) => error);
+    expect(await Promise.race([second, sleep(1_500, 'it waits')])).toBe('it waits');
+    answer.accept();
+    expect((await first).firstCopy).not.toBeNull();
+    expect(await second).toMatchObject({ send: { state: 'sent' }, firstCopy: null });
+  });
+
+  it('does not wait for an attempt that is dead, however long the caller waits', async () => {
+    await outage(loaded);
+    await renewQueuedSend(deps.db, loaded.send.id);
+    await expect(sendOnce(quick, await load(loaded.send.id))).rejects.toMatchObject({ code: 'provider_error' });
+    expect(await states([loaded])).toEqual(['unknown']);
+    answer.refuse();
+    await expect(first).rejects.toMatchObject({ code: 'provider_rejected' });
+    // that attempt was alive: nothing was accepted
+    expect(await states([loaded])).toEqual(['queued']);
+  });
 });
 
 it.each([

@@ -12,7 +12,7 @@ import {
   reserveDraft,
 } from '../../outgoing/draft-state.ts';
 import { inputKeyOf } from '../../outgoing/outgoing-input.ts';
-import { giveUp, loadSend, type NewSend, recordSend, renewSend, type SendRow } from '../../outgoing/send-state.ts';
+import { giveUp, loadSend, type NewSend, recordSend, renewQueuedSend, type SendRow } from '../../outgoing/send-state.ts';
 import { QUEUES, sendWorkflowId, WORKFLOWS } from '../../workflows/names.ts';
 import { countRecipients } from '../send-input.ts';
 import type { SendCommands } from '../deps.ts';
@@ -108,7 +108,7 @@ async function recordInput(
   });
   if (send.state === 'queued')
     await storeRecordedInput(deps, { inputKey, isNew }, outgoing, {
-      renew: () => renewSend(db, id),
+      renew: () => renewQueuedSend(db, id),
       giveUp: () => giveUp(db, id),
       notDone: OUTAGE.notDone,
     });
@@ -190,7 +190,7 @@ async function untilAccepted(
       args: [{ accountId, sendId: id }],
       summary: draftId ? `send ${id}, which is ${draftId}` : `send ${id}`,
       turn: { turns: deps.turns, key: accountId },
-      renew: () => renewSend(db, id),
+      renew: () => renewQueuedSend(db, id),
       deadlineMs: (deps.leaveMs ?? LEAVE_MS) + addedMs,
       extendMs: async () => ((await isNotSent()) ? 0 : ACCEPTED_MS),
       until: ({ handle, stored, over }) => Promise.race([handle.result(), stored, untilShown(load, over)]),
