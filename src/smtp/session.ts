@@ -54,8 +54,12 @@ export interface SmtpTimes {
   final: number;
 }
 
-/** RFC 5321, 4.5.3.2 would wait 5 to 10 minutes each; here an API caller waits. */
-const TIMES: SmtpTimes = { reply: 15_000, firstReply: 5_000, stall: 30_000, final: 60_000 };
+/**
+ * RFC 5321, 4.5.3.2 would wait 5 minutes for most of them; here an API caller waits, and what was not accepted can be sent again.
+ * After the end of the message only the server knows whether it was: it has the 10 minutes of 4.5.3.2.6. The caller gets its
+ * response before.
+ */
+const TIMES: SmtpTimes = { reply: 15_000, firstReply: 5_000, stall: 30_000, final: 600_000 };
 const MiB = 1024 * 1024;
 
 /** Total milliseconds for each stage of sending a message, independent of the server's activity. */

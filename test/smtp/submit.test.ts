@@ -468,6 +468,16 @@ describe('a silent server', () => {
     await waitFor(() => server.sessions.size === 0);
   });
 
+  it('has the 10 minutes of RFC 5321, 4.5.3.2.6, after the end of a message', async () => {
+    const timers = jest.spyOn(globalThis, 'setTimeout');
+    try {
+      await submit();
+      expect(Math.max(...timers.mock.calls.map(([, ms = 0]) => ms))).toBeGreaterThanOrEqual(600_000);
+    } finally {
+      timers.mockRestore();
+    }
+  });
+
   it('that sends a word periodically is given up, too', async () => {
     submitter = withOptions({ times: { reply: 200 } });
     server.script = (moment, _, session) => {
