@@ -40,6 +40,16 @@ export class ApiFailure extends Error {
 
 /** Client of the public API; the browser sends the session cookie. */
 export const api = createClient<paths>({ baseUrl: BASE, credentials: 'same-origin' });
+api.use({ onError: ({ request }) => unreachable(request.method) });
+
+/** The failure of a call without a response. */
+function unreachable(method: string): ApiFailure {
+  const detail =
+    method === 'GET'
+      ? 'The server cannot be reached. It is tried again.'
+      : 'The server did not answer. It may have been done all the same.';
+  return new ApiFailure(0, { title: 'Not reachable', detail });
+}
 
 let signedOut: () => void = () => {};
 /** Called when the session has expired. */
@@ -47,7 +57,8 @@ export function onSignedOut(action: () => void): void {
   signedOut = action;
 }
 
-interface Answer<T> {
+/** What a call of `api` returns. */
+export interface Answer<T> {
   data?: T;
   error?: unknown;
   response: Response;
@@ -55,13 +66,7 @@ interface Answer<T> {
 
 /** Returns the body of a successful response. @throws ApiFailure; reports an expired session as well */
 export async function take<T>(call: Promise<Answer<T>>): Promise<T> {
-  let answer: Answer<T>;
-  try {
-    answer = await call;
-  } catch {
-    throw new ApiFailure(0, { title: 'Not reachable', detail: 'The server cannot be reached. It is tried again.' });
-  }
-  const { data, error, response } = answer;
+  const { data, error, response } = await call;
   if (response.ok) return data as T;
   const failure = new ApiFailure(response.status, error as Partial<Schemas['Error']>);
   if (response.status === 401 && failure.type === 'errors/unauthorized') signedOut();
@@ -71,7 +76,9 @@ export async function take<T>(call: Promise<Answer<T>>): Promise<T> {
 /** Calls a route of the sign-in page, which is no part of the public API. @throws as `take` */
 export function postPage<T>(path: string, body: object): Promise<T> {
   const headers = { 'Content-Type': 'application/json' };
-  const call = fetch(`${BASE}${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
+  const call = fetch(`${BASE}${path}`, { method: 'POST', headers, body: JSON.stringify(body) }).catch(() => {
+    throw unreachable('POST');
+  });
   return take<T>(
     call.then(async (response) => {
       const json = (await response.json().catch(() => undefined)) as T;

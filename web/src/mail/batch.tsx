@@ -2,6 +2,7 @@ import { useMutation, useQuery } from '@tanstack/preact-query';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import { api, type EmailBatch, take } from '../api/client.ts';
+import { useOnce } from '../api/once.ts';
 import { Dialog } from '../ui/dialog.tsx';
 import { count } from '../ui/format.ts';
 import { Loading, Page, Problem, State } from '../ui/parts.tsx';
@@ -60,13 +61,17 @@ function BatchDialog({ parts, change, close }: Batches) {
   const isClosed = useRef(false);
   useEffect(() => () => void (isClosed.current = true), []);
   const left = parts.filter(({ account }) => !started.has(account));
+  const once = useOnce();
   const start = useMutation({
     mutationFn: async () => {
       setRefused(new Map());
       for (const { account, chosen } of left) {
         if (isClosed.current) return;
         const params = { path: { account_id: account } };
-        await take(api.POST('/api/v1/{account_id}/emails/batch', { params, body: { ...chosen, change } })).then(
+        const body = { ...chosen, change };
+        await once({ account, body }, (headers) =>
+          api.POST('/api/v1/{account_id}/emails/batch', { params, headers, body }),
+        ).then(
           (batch) => setStarted((before) => new Map(before).set(account, batch)),
           (error: unknown) => setRefused((before) => new Map(before).set(account, error)),
         );

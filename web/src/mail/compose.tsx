@@ -1,6 +1,7 @@
 import { useMutation } from '@tanstack/preact-query';
 import { useId, useState } from 'preact/hooks';
-import { api, type Email, type Schemas, take } from '../api/client.ts';
+import { api, type Email, type Schemas } from '../api/client.ts';
+import { useOnce } from '../api/once.ts';
 import { DialogForm } from '../ui/dialog.tsx';
 import { TextField } from '../ui/field.tsx';
 import { bytes } from '../ui/format.ts';
@@ -62,6 +63,7 @@ export function Compose({ email, answer, close }: { email: Email; answer: Answer
   const [text, setText] = useState('');
   const [files, setFiles] = useState<File[]>([]);
   const id = useId();
+  const once = useOnce();
   const send = useMutation({
     mutationFn: async () => {
       const attachments = await Promise.all(
@@ -71,15 +73,12 @@ export function Compose({ email, answer, close }: { email: Email; answer: Answer
           ...(file.type ? { content_type: file.type } : {}),
         })),
       );
-      return take(
-        api.POST('/api/v1/{account_id}/emails/send', {
-          params: { path: { account_id: email.account_id } },
-          body: {
-            ...{ to: readRecipients(to), cc: readRecipients(cc), subject, plain_text: text, attachments },
-            ...(answer === 'forward' ? { forward_message_id: email.id } : { reply_to_message_id: email.id }),
-          },
-        }),
-      );
+      const params = { path: { account_id: email.account_id } };
+      const body = {
+        ...{ to: readRecipients(to), cc: readRecipients(cc), subject, plain_text: text, attachments },
+        ...(answer === 'forward' ? { forward_message_id: email.id } : { reply_to_message_id: email.id }),
+      };
+      return once(body, (headers) => api.POST('/api/v1/{account_id}/emails/send', { params, headers, body }));
     },
     onSuccess: ({ rejected = [] }) => {
       toast(rejected.length === 0 ? 'Sent' : `Sent, but not to ${rejected.join(', ')}`);

@@ -3,6 +3,7 @@ import { useState } from 'preact/hooks';
 import { Link, useLocation } from 'wouter-preact';
 import { Allowed } from '../access/may.tsx';
 import { api, take } from '../api/client.ts';
+import { useOnce } from '../api/once.ts';
 import { ConnectForm, type Credentials } from '../connect/form.tsx';
 import { Copyable, Loading, Page, Problem, State } from '../ui/parts.tsx';
 import { useParam } from '../ui/query.ts';
@@ -136,9 +137,11 @@ function Again({ id }: { id: string }) {
 function LinkCard({ account }: { account?: string }) {
   const [url, setUrl] = useState<string>();
   const [error, setError] = useState<unknown>();
+  const once = useOnce();
   const make = () => {
     setError(undefined);
-    take(api.POST('/api/v1/auth/links', { body: account === undefined ? {} : { account_id: account } })).then(
+    const body = account === undefined ? {} : { account_id: account };
+    once(body, (headers) => api.POST('/api/v1/auth/links', { headers, body })).then(
       (link) => setUrl(link.url),
       setError,
     );

@@ -1,6 +1,7 @@
 import { useMutation, useQueryClient } from '@tanstack/preact-query';
 import { useState } from 'preact/hooks';
-import { api, take } from '../api/client.ts';
+import { api } from '../api/client.ts';
+import { useOnce } from '../api/once.ts';
 import { DialogForm, ShowOnce } from '../ui/dialog.tsx';
 import { SelectField, TextField } from '../ui/field.tsx';
 import { type Picked, PickMailboxes } from './pick-mailboxes.tsx';
@@ -24,9 +25,10 @@ const SCOPES = [
   { value: 'some', label: 'Some of them …' },
 ];
 
-function expiryOf(life: string, date: string): string | null {
+/** `from`: when the form was opened, ms, since a repeated call must say the same. */
+function expiryOf(life: string, date: string, from: number): string | null {
   if (life === '') return null;
-  const at = life === 'date' ? new Date(date) : new Date(Date.now() + Number(life) * DAY_MS);
+  const at = life === 'date' ? new Date(date) : new Date(from + Number(life) * DAY_MS);
   return at.toISOString();
 }
 
@@ -49,18 +51,18 @@ function Form({ close, done }: { close: () => void; done: (key: string) => void 
   const [permissions, setPermissions] = useState<string>('full');
   const [scope, setScope] = useState('all');
   const [picked, setPicked] = useState<Picked[]>([]);
+  const [opened] = useState(Date.now);
+  const once = useOnce();
   const create = useMutation({
-    mutationFn: () =>
-      take(
-        api.POST('/api/v1/api-keys', {
-          body: {
-            name: name.trim(),
-            expires_at: expiryOf(life, date),
-            permissions: PERMISSIONS.find(({ value }) => value === permissions)?.value ?? 'read',
-            accounts: scope === 'all' ? null : picked.map(({ id }) => id),
-          },
-        }),
-      ),
+    mutationFn: () => {
+      const body = {
+        name: name.trim(),
+        expires_at: expiryOf(life, date, opened),
+        permissions: PERMISSIONS.find(({ value }) => value === permissions)?.value ?? 'read',
+        accounts: scope === 'all' ? null : picked.map(({ id }) => id),
+      };
+      return once(body, (headers) => api.POST('/api/v1/api-keys', { headers, body }));
+    },
     onSuccess: async ({ api_key }) => {
       done(api_key);
       await queries.invalidateQueries({ queryKey: ['api-keys'] });

@@ -3,6 +3,7 @@ import { useState } from 'preact/hooks';
 import { Link, useLocation } from 'wouter-preact';
 import { Allowed } from '../access/may.tsx';
 import { api, type Endpoint, take } from '../api/client.ts';
+import { useOnce } from '../api/once.ts';
 import { Copied } from '../ui/copy.tsx';
 import { Confirm, Dialog } from '../ui/dialog.tsx';
 import { SelectField } from '../ui/field.tsx';
@@ -221,14 +222,13 @@ function Edit({ endpoint, close }: { endpoint: Endpoint; close: () => void }) {
 function Test({ endpoint, close }: { endpoint: Endpoint; close: () => void }) {
   const [, navigate] = useLocation();
   const [type, setType] = useState<string>('email.new');
+  const once = useOnce();
   const send = useMutation({
-    mutationFn: () =>
-      take(
-        api.POST('/api/v1/webhooks/endpoints/{id}/test', {
-          params: { path: { id: endpoint.id } },
-          body: { type: isEventType(type) ? type : 'email.new' },
-        }),
-      ),
+    mutationFn: () => {
+      const params = { path: { id: endpoint.id } };
+      const body = { type: isEventType(type) ? type : ('email.new' as const) };
+      return once(body, (headers) => api.POST('/api/v1/webhooks/endpoints/{id}/test', { params, headers, body }));
+    },
     onSuccess: ({ id }) => navigate(`/deliveries/${id}`),
   });
   return (
@@ -252,8 +252,12 @@ function Test({ endpoint, close }: { endpoint: Endpoint; close: () => void }) {
 
 function Rotate({ id, close }: { id: string; close: () => void }) {
   const queries = useQueryClient();
+  const once = useOnce();
   const rotate = useMutation({
-    mutationFn: () => take(api.POST('/api/v1/webhooks/endpoints/{id}/rotate-secret', { params: { path: { id } } })),
+    mutationFn: () => {
+      const params = { path: { id } };
+      return once(id, (headers) => api.POST('/api/v1/webhooks/endpoints/{id}/rotate-secret', { params, headers }));
+    },
     onSuccess: (data) => queries.setQueryData(['endpoint', id], data),
   });
   if (rotate.data)

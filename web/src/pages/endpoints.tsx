@@ -2,7 +2,8 @@ import { useMutation, useQueryClient } from '@tanstack/preact-query';
 import { useState } from 'preact/hooks';
 import { Link, useLocation } from 'wouter-preact';
 import { Allowed } from '../access/may.tsx';
-import { api, type Endpoint, take } from '../api/client.ts';
+import { api, type Endpoint } from '../api/client.ts';
+import { useOnce } from '../api/once.ts';
 import { clockOf } from '../ui/format.ts';
 import { Empty, Listed, Page, State, Time } from '../ui/parts.tsx';
 import { useEndpoints } from './deliveries/page.tsx';
@@ -104,8 +105,10 @@ function Table({ rows }: { rows: Endpoint[] }) {
 function Create({ close }: { close: () => void }) {
   const [, navigate] = useLocation();
   const queries = useQueryClient();
+  const once = useOnce();
   const create = useMutation({
-    mutationFn: (body: EndpointFields) => take(api.POST('/api/v1/webhooks/endpoints', { body })),
+    mutationFn: (body: EndpointFields) =>
+      once(body, (headers) => api.POST('/api/v1/webhooks/endpoints', { headers, body })),
     onSuccess: async ({ id }) => {
       await queries.invalidateQueries({ queryKey: ['endpoints'] });
       navigate(`/endpoints/${id}`);

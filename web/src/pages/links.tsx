@@ -3,6 +3,7 @@ import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import { Allowed } from '../access/may.tsx';
 import { api, type AuthLink, take } from '../api/client.ts';
+import { useOnce } from '../api/once.ts';
 import { Confirm, DialogForm, ShowOnce } from '../ui/dialog.tsx';
 import { SelectField, TextField } from '../ui/field.tsx';
 import { Empty, Listed, Page, Pager, State, Time } from '../ui/parts.tsx';
@@ -165,16 +166,15 @@ function Create({ account, close }: { account: string; close: () => void }) {
   const [redirect, setRedirect] = useState('');
   const [state, setState] = useState('');
   const [life, setLife] = useState(String(24 * HOUR_S));
+  const once = useOnce();
   const create = useMutation({
-    mutationFn: () =>
-      take(
-        api.POST('/api/v1/auth/links', {
-          body: {
-            ...given({ name: name.trim(), redirect_url: redirect.trim(), state, account_id: account }),
-            expires_in: Number(life),
-          },
-        }),
-      ),
+    mutationFn: () => {
+      const body = {
+        ...given({ name: name.trim(), redirect_url: redirect.trim(), state, account_id: account }),
+        expires_in: Number(life),
+      };
+      return once(body, (headers) => api.POST('/api/v1/auth/links', { headers, body }));
+    },
     onSuccess: () => queries.invalidateQueries({ queryKey: LINKS }),
   });
   if (create.data)

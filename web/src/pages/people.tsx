@@ -3,6 +3,7 @@ import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import { Allowed, SESSION } from '../access/may.tsx';
 import { api, type Person, type Session, take } from '../api/client.ts';
+import { useOnce } from '../api/once.ts';
 import { Confirm, DialogForm, ShowOnce } from '../ui/dialog.tsx';
 import { SelectField, TextField } from '../ui/field.tsx';
 import { Badge, Empty, Listed, Notice, Page, Pager, Time } from '../ui/parts.tsx';
@@ -190,8 +191,12 @@ function Invite({ done, close }: Linked) {
   const [name, setName] = useState('');
   const [email, setEmail] = useState('');
   const [role, setRole] = useState<Person['role']>('viewer');
+  const once = useOnce();
   const invite = useMutation({
-    mutationFn: () => take(api.POST('/api/v1/persons', { body: { name: name.trim(), email: email.trim(), role } })),
+    mutationFn: () => {
+      const body = { name: name.trim(), email: email.trim(), role };
+      return once(body, (headers) => api.POST('/api/v1/persons', { headers, body }));
+    },
     onSuccess: async (person) => {
       done(person);
       await refresh();

@@ -1,6 +1,7 @@
 import { useMutation, useQueryClient } from '@tanstack/preact-query';
 import { useState } from 'preact/hooks';
-import { api, take } from '../../api/client.ts';
+import { api } from '../../api/client.ts';
+import { useOnce } from '../../api/once.ts';
 import { DialogForm } from '../../ui/dialog.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { given, isoOf } from '../../ui/query.ts';
@@ -20,17 +21,16 @@ export function ImportForm({ account, close }: { account: string; close: () => v
     if (!next.delete(id)) next.add(id);
     setChosen(next);
   };
+  const once = useOnce();
   const start = useMutation({
-    mutationFn: () =>
-      take(
-        api.POST('/api/v1/accounts/{id}/imports', {
-          params: { path: { id: account } },
-          body: {
-            ...given({ since: isoOf(`${since}T00:00`), until: isoOf(`${until}T00:00`) }),
-            ...(chosen.size > 0 ? { folders: [...chosen] } : {}),
-          },
-        }),
-      ),
+    mutationFn: () => {
+      const params = { path: { id: account } };
+      const body = {
+        ...given({ since: isoOf(`${since}T00:00`), until: isoOf(`${until}T00:00`) }),
+        ...(chosen.size > 0 ? { folders: [...chosen] } : {}),
+      };
+      return once(body, (headers) => api.POST('/api/v1/accounts/{id}/imports', { params, headers, body }));
+    },
     onSuccess: async () => {
       await queries.invalidateQueries({ queryKey: ['imports', account] });
       toast('The import has begun');

@@ -3,6 +3,7 @@ import { Fragment } from 'preact';
 import { useState } from 'preact/hooks';
 import { useLocation } from 'wouter-preact';
 import { api, type Schemas, take } from '../../api/client.ts';
+import { useOnce } from '../../api/once.ts';
 import { Dialog } from '../../ui/dialog.tsx';
 import { SelectField } from '../../ui/field.tsx';
 import { count, exactDate } from '../../ui/format.ts';
@@ -39,8 +40,9 @@ export function ReplayDialog({
     queryFn: () => take(api.POST('/api/v1/webhooks/replays/count', { body })),
     enabled: endpoint !== '',
   });
+  const once = useOnce();
   const begin = useMutation({
-    mutationFn: () => take(api.POST('/api/v1/webhooks/replays', { body })),
+    mutationFn: () => once(body, (headers) => api.POST('/api/v1/webhooks/replays', { headers, body })),
     onSuccess: ({ id }) => navigate(`/replays/${id}`),
   });
   const total = matching.data?.total;

@@ -2,6 +2,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/preact-query';
 import { useState } from 'preact/hooks';
 import { Allowed, useMay } from '../../access/may.tsx';
 import { api, type OAuthApp, type Schemas, take } from '../../api/client.ts';
+import { useOnce } from '../../api/once.ts';
 import { Confirm, Dialog } from '../../ui/dialog.tsx';
 import { Copyable, Empty, Listed, Notice, Page, Pager, Problem, State, Time } from '../../ui/parts.tsx';
 import { useOffset } from '../../ui/query.ts';
@@ -134,8 +135,9 @@ function useRefresh() {
 
 function Create({ created, close }: { created: (app: OAuthApp) => void; close: () => void }) {
   const refresh = useRefresh();
+  const once = useOnce();
   const create = useMutation({
-    mutationFn: (body: CreateFields) => take(api.POST('/api/v1/oauth/apps', { body })),
+    mutationFn: (body: CreateFields) => once(body, (headers) => api.POST('/api/v1/oauth/apps', { headers, body })),
     onSuccess: async (app) => {
       created(app);
       await refresh();

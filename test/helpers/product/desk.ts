@@ -1,0 +1,92 @@
+import type { Browser, HTTPRequest } from 'puppeteer-core';
+import { storeEmail, storeFolder } from '../assert/rows.ts';
+import { freePort } from '../servers/free-port.ts';
+import { type ApiUnderTest, apiUnderTest } from './api-under-test.ts';
+import { type Browsing, browse, startBrowser } from './browser.ts';
+import { BUILT_PAGES } from './built.ts';
+import { storeAccount } from './stored-account.ts';
+
+/** The built pages in a browser, on an API with one stored mailbox, whose answers a test may replace. */
+export interface Desk extends Browsing {
+  api: ApiUnderTest;
+  browser: Browser;
+  base: string;
+  account: string;
+  /** id of the stored email, `Lunch on Friday` */
+  email: string;
+  /** Signs in with the key, or with another, where the page asks for it. */
+  signIn(key?: string): Promise<void>;
+  /** Answers the requests of the page that fit with `reply`; undefined: as the API does. Returns the requests that fit. */
+  answer(fits: (request: HTTPRequest) => boolean, reply: (index: number) => Reply | undefined): HTTPRequest[];
+}
+
+/** `lost`: the request does not reach the API; `unheard`: it does, and its response is lost. */
+export type Reply = 'lost' | 'unheard' | { status: number; json: object };
+
+/** Whether a request is of this method, and its path ends so. */
+export const isCall =
+  (method: string, path: string) =>
+  (request: HTTPRequest): boolean =>
+    request.method() === method && new URL(request.url()).pathname.endsWith(path);
+
+/** Opens the dashboard, where it asks to sign in. */
+export async function openDesk(): Promise<Desk> {
+  const port = await freePort();
+  const base = `http://127.0.0.1:${port}`;
+  const api = await apiUnderTest({ publicUrl: base, deps: { pagesDir: BUILT_PAGES } });
+  await api.app.listen({ port, host: '127.0.0.1' });
+  const account = await storeAccount(api.database, { name: 'Stored mailbox', userId: 'ada@example.test' });
+  const inbox = await storeFolder(api.database, account, { role: 'INBOX', name: 'Inbox' });
+  const { id } = await storeEmail(api.database, account, { folders: [inbox], subject: 'Lunch on Friday' });
+  const browser = await startBrowser();
+  const desk = await browse(browser, base);
+  await desk.open('/');
+  return {
+    ...desk,
+    ...{ api, browser, base, account, email: id },
+    signIn: async (key = api.key) => {
+      await desk.fill('API key', key);
+      await desk.click('Sign in', 'button');
+    },
+    answer: await answering(desk),
+    close: async () => {
+      await browser.close();
+      await api.close();
+    },
+  };
+}
+
+async function answering({ page }: Browsing): Promise<Desk['answer']> {
+  const rules: ((request: HTTPRequest) => Reply | undefined)[] = [];
+  await page.setRequestInterception(true);
+  page.on('request', (request) => {
+    // the last one decides
+    const reply = rules.reduce<Reply | undefined>((before, rule) => rule(request) ?? before, undefined);
+    if (reply === undefined) void request.continue();
+    else if (reply === 'lost') void request.abort('connectionreset');
+    else if (reply === 'unheard') void passOn(request).finally(() => request.abort('connectionreset'));
+    else
+      void request.respond({
+        status: reply.status,
+        contentType: 'application/json',
+        body: JSON.stringify(reply.json),
+      });
+  });
+  return (fits, reply) => {
+    const seen: HTTPRequest[] = [];
+    rules.push((request) => (fits(request) ? reply(seen.push(request) - 1) : undefined));
+    return seen;
+  };
+}
+
+/** Makes a call in place of the page, with its session. */
+async function passOn(request: HTTPRequest): Promise<void> {
+  const cookies = await request.frame()?.page().cookies(request.url());
+  const cookie = (cookies ?? []).map(({ name, value }) => `${name}=${value}`).join('; ');
+  const { origin } = new URL(request.url());
+  await fetch(request.url(), {
+    method: request.method(),
+    headers: { ...request.headers(), cookie, origin },
+    body: request.postData() ?? null,
+  });
+}
