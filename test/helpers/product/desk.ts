@@ -20,8 +20,8 @@ export interface Desk extends Browsing {
   answer(fits: (request: HTTPRequest) => boolean, reply: (index: number) => Reply | undefined): HTTPRequest[];
 }
 
-/** `lost`: the request does not reach the API; `unheard`: it does, and its response is lost. */
-export type Reply = 'lost' | 'unheard' | { status: number; json: object };
+/** `lost`: the request does not reach the API; `unheard`: it does, and its response is lost; `after`: what the response waits for. */
+export type Reply = 'lost' | 'unheard' | { status: number; json: object; after?: Promise<void> };
 
 /** Whether a request is of this method, and its path ends so. */
 export const isCall =
@@ -65,18 +65,18 @@ async function answering({ page }: Browsing): Promise<Desk['answer']> {
     if (reply === undefined) void request.continue();
     else if (reply === 'lost') void request.abort('connectionreset');
     else if (reply === 'unheard') void passOn(request).finally(() => request.abort('connectionreset'));
-    else
-      void request.respond({
-        status: reply.status,
-        contentType: 'application/json',
-        body: JSON.stringify(reply.json),
-      });
+    else void respond(request, reply);
   });
   return (fits, reply) => {
     const seen: HTTPRequest[] = [];
     rules.push((request) => (fits(request) ? reply(seen.push(request) - 1) : undefined));
     return seen;
   };
+}
+
+async function respond(request: HTTPRequest, { status, json, after }: Exclude<Reply, string>): Promise<void> {
+  await after;
+  await request.respond({ status, contentType: 'application/json', body: JSON.stringify(json) });
 }
 
 /** Makes a call in place of the page, with its session. */

@@ -1,5 +1,5 @@
 import { useMutation } from '@tanstack/preact-query';
-import { useId, useState } from 'preact/hooks';
+import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import { api, type Email, type Schemas } from '../api/client.ts';
 import { useOnce } from '../api/once.ts';
 import { DialogForm } from '../ui/dialog.tsx';
@@ -63,6 +63,8 @@ export function Compose({ email, answer, close }: { email: Email; answer: Answer
   const [text, setText] = useState('');
   const [files, setFiles] = useState<File[]>([]);
   const id = useId();
+  const isLeft = useRef(false);
+  useEffect(() => () => void (isLeft.current = true), []);
   const once = useOnce();
   const send = useMutation({
     mutationFn: async () => {
@@ -82,7 +84,8 @@ export function Compose({ email, answer, close }: { email: Email; answer: Answer
     },
     onSuccess: ({ rejected = [] }) => {
       toast(rejected.length === 0 ? 'Sent' : `Sent, but not to ${rejected.join(', ')}`);
-      close();
+      // once left, the form that is open now is another
+      if (!isLeft.current) close();
     },
   });
   return (

@@ -16,7 +16,9 @@ export function EmailActions({ email, left = () => {} }: { email: Email; left?: 
     change.reset();
     setDialog(undefined);
   };
-  const make = (body: Change, said: string, then: () => void = close) =>
+  // by then another may be open, in which somebody types
+  const closeIts = (form: typeof dialog) => () => setDialog((open) => (open === form ? undefined : open));
+  const make = (body: Change, said: string, then: () => void = () => {}) =>
     change.mutate(body, {
       onSuccess: () => {
         toast(said);
@@ -72,9 +74,15 @@ export function EmailActions({ email, left = () => {} }: { email: Email; left?: 
       </div>
       {dialog === undefined && <Problem error={change.error} />}
       {dialog === 'labels' && (
-        <LabelsForm labels={labelsOf(email)} submit={(body) => make(body, 'Labels changed')} {...form} />
+        <LabelsForm
+          labels={labelsOf(email)}
+          submit={(body) => make(body, 'Labels changed', closeIts('labels'))}
+          {...form}
+        />
       )}
-      {dialog === 'move' && <MoveForm account={email.account_id} submit={(body) => make(body, 'Moved')} {...form} />}
+      {dialog === 'move' && (
+        <MoveForm account={email.account_id} submit={(body) => make(body, 'Moved', closeIts('move'))} {...form} />
+      )}
       {(dialog === 'reply' || dialog === 'reply-all' || dialog === 'forward') && (
         <Compose email={email} answer={dialog} close={close} />
       )}
