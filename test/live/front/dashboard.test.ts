@@ -204,7 +204,7 @@ test('shows folders of one name below their parents, and finds them', async () =
 
 test('chooses which folders are stored', async () => {
   await desk.click('Choose folders', 'button');
-  await desk.fill('None of these', 'SPAM, Clients');
+  await desk.fill('None of these', 'SPAM\nClients');
   await desk.picture('folder-choice');
   await desk.click('Save', 'button');
   await desk.sees('all, except SPAM, Clients');

@@ -2,7 +2,7 @@ import { useMutation, useQueryClient } from '@tanstack/preact-query';
 import { useState } from 'preact/hooks';
 import { type Account, api, take } from '../api/client.ts';
 import { DialogForm } from '../ui/dialog.tsx';
-import { TextField } from '../ui/field.tsx';
+import { AreaField } from '../ui/field.tsx';
 import { toast } from '../ui/toast.tsx';
 
 type Choice = NonNullable<Account['folders']>;
@@ -14,17 +14,18 @@ export function choiceText(choice: Account['folders']): string {
   return exclude ? `${only}, except ${exclude.join(', ')}` : only;
 }
 
+/** One on each line: the path of a folder may have commas. */
 const entriesOf = (text: string) =>
   text
-    .split(',')
+    .split('\n')
     .map((entry) => entry.trim())
     .filter((entry) => entry !== '');
 
 /** Chooses which folders of a mailbox are stored. */
 export function FolderChoice({ account, close }: { account: Account; close: () => void }) {
   const client = useQueryClient();
-  const [include, setInclude] = useState((account.folders?.include ?? []).join(', '));
-  const [exclude, setExclude] = useState((account.folders?.exclude ?? []).join(', '));
+  const [include, setInclude] = useState((account.folders?.include ?? []).join('\n'));
+  const [exclude, setExclude] = useState((account.folders?.exclude ?? []).join('\n'));
   const save = useMutation({
     mutationFn: () => {
       const [only, none] = [entriesOf(include), entriesOf(exclude)];
@@ -51,12 +52,13 @@ export function FolderChoice({ account, close }: { account: Account; close: () =
       close={close}
     >
       <p>
-        Roles (<code>SPAM</code>) or paths (<code>Projects/2026</code>) with commas between them; <code>*</code> stands
-        for any characters. Subfolders are covered too.
+        Roles (<code>SPAM</code>) or paths (<code>Projects/2026</code>), one on each line; <code>*</code> stands for any
+        characters. Subfolders are covered too.
       </p>
-      <TextField label="Only these" value={include} set={setInclude} placeholder="all" />
-      <TextField
+      <AreaField label="Only these" rows={3} value={include} set={setInclude} placeholder="all" />
+      <AreaField
         label="None of these"
+        rows={3}
         value={exclude}
         set={setExclude}
         placeholder="none"

@@ -38,6 +38,38 @@ export function TextField({
   );
 }
 
+/** A labelled field of several lines. */
+export function AreaField({
+  label,
+  help,
+  value,
+  set,
+  ...rest
+}: FieldProps & { value: string; set: (value: string) => void } & Omit<
+    JSX.TextareaHTMLAttributes<HTMLTextAreaElement>,
+    'value' | 'label'
+  >) {
+  const id = useId();
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      <textarea
+        id={id}
+        class="input"
+        value={value}
+        onInput={(event) => set(event.currentTarget.value)}
+        {...(help ? { 'aria-describedby': `${id}-help` } : {})}
+        {...rest}
+      />
+      {help && (
+        <span class="help" id={`${id}-help`}>
+          {help}
+        </span>
+      )}
+    </div>
+  );
+}
+
 /** A labelled select; an option without a label shows its value. */
 export function SelectField({
   label,
