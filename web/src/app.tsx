@@ -1,11 +1,12 @@
-import { useQuery, useQueryClient } from '@tanstack/preact-query';
+import { useQuery } from '@tanstack/preact-query';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { Link, Redirect, Route, Switch, useLocation, useSearch } from 'wouter-preact';
-import { api, BASE, onSignedOut, type Session, take } from './api/client.ts';
-import { mayOf, SESSION, useMay } from './access/may.tsx';
+import { api, BASE, type Session, take } from './api/client.ts';
+import { useMay, mayOf } from './access/may.tsx';
+import { identityOf, useSession } from './access/session.ts';
 import { ClosedPage, OwnOverviewPage } from './access/own-overview.tsx';
 import { ChangePassword, ChoosePassword } from './access/passwords.tsx';
-import { SignIn } from './access/sign-in.tsx';
+import { SignIn, SignInAgain } from './access/sign-in.tsx';
 import iconUrl from './icon.svg';
 import { BatchPage } from './mail/batch.tsx';
 import { SearchPage } from './mail/search-page.tsx';
@@ -40,21 +41,11 @@ import { Toasts } from './ui/toast.tsx';
 
 /** The dashboard, or the sign-in page without a session. */
 export function App() {
-  const queries = useQueryClient();
   const [location] = useLocation();
-  const session = useQuery({
-    queryKey: SESSION,
-    queryFn: () =>
-      take(api.GET('/api/v1/session')).catch((error: unknown) => {
-        if (error instanceof Error && 'status' in error && error.status === 401) return null;
-        throw error;
-      }),
-    staleTime: 60_000,
-  });
-  useEffect(() => onSignedOut(() => queries.setQueryData(SESSION, null)), [queries]);
+  const { session, hasEnded, signedIn, signedOut } = useSession();
   if (location === '/sign-in/invitation') return <ChoosePassword />;
   if (session.isPending) return null;
-  if (session.error)
+  if (session.error && !session.data)
     return (
       <div class="alone">
         <main>
@@ -62,8 +53,13 @@ export function App() {
         </main>
       </div>
     );
-  if (!session.data) return <SignIn signedIn={(data) => queries.setQueryData(SESSION, data)} />;
-  return <Shell session={session.data} />;
+  if (!session.data) return <SignIn signedIn={signedIn} />;
+  return (
+    <>
+      <Shell key={identityOf(session.data)} session={session.data} signedOut={signedOut} />
+      {hasEnded && <SignInAgain signedIn={signedIn} />}
+    </>
+  );
 }
 
 /** `all`: sections of the installation, which a key of some mailboxes does not see */
@@ -78,8 +74,7 @@ const SECTIONS: { href: string; name: string; icon: IconName; key: string; all?:
   { href: '/settings', name: 'Settings', icon: 'settings', key: 's', all: true },
 ];
 
-function Shell({ session }: { session: Session }) {
-  const queries = useQueryClient();
+function Shell({ session, signedOut }: { session: Session; signedOut: () => void }) {
   const [location] = useLocation();
   const { seeAll } = mayOf(session);
   const sections = useMemo(() => SECTIONS.filter(({ all }) => !all || seeAll), [seeAll]);
@@ -87,9 +82,7 @@ function Shell({ session }: { session: Session }) {
   const [times, setTimes] = useState(timesShown);
   const signOut = async () => {
     await api.DELETE('/api/v1/session');
-    // the page follows this query: it must not be removed with the others
-    queries.setQueryData(SESSION, null);
-    queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== SESSION[0] });
+    signedOut();
   };
   // scrolls a new page to its top, and announces it to screen readers
   useEffect(() => {

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { waitFor } from '../../helpers/assert/wait.ts';
 import { type Desk, isCall, openDesk } from '../../helpers/product/desk.ts';
 
 /** What somebody types in the dashboard stays where it is, whatever happens beside it, in a real browser. */
@@ -25,4 +26,49 @@ test('a change of the email that ends late leaves the reply open that was begun 
   changed();
   await desk.sees('Starred');
   expect(await typed()).toBe('At noon?');
+}, 60_000);
+
+/** Ends the session as its 12 hours do, and has the page learn it. */
+const endSession = async () => {
+  await desk.page.deleteCookie(...(await desk.page.cookies()));
+  await desk.click('Send', 'button');
+  await desk.sees('The session has ended');
+};
+
+test('the end of a session keeps what is typed, for the same person who signs in again', async () => {
+  await desk.open(`/mailboxes/${desk.account}/emails/${desk.email}`);
+  await desk.click('Reply', 'button');
+  await desk.fill('Text', 'A long answer');
+  await endSession();
+  for (let press = 0; press < 3; press++) await desk.page.keyboard.press('Escape');
+  expect(await desk.audit()).toEqual([]);
+  await desk.picture('sign-in-again');
+  await desk.signIn();
+  await waitFor(async () => (await desk.page.$('dialog.over')) === null, { what: 'the sign-in to go' });
+  expect(await typed()).toBe('A long answer');
+  const sends = desk.answer(isCall('POST', '/emails/send'), () => ({ status: 503, json: {} }));
+  await desk.click('Send', 'button');
+  await waitFor(() => sends.length === 1);
+}, 60_000);
+
+test('an outage while the session is checked keeps what is typed', async () => {
+  await desk.open(`/mailboxes/${desk.account}/emails/${desk.email}`);
+  await desk.click('Reply', 'button');
+  await desk.fill('Text', 'Another answer');
+  let isAway = true;
+  const checks = desk.answer(isCall('GET', '/session'), () => (isAway ? { status: 500, json: {} } : undefined));
+  const refused = {
+    object: 'Error',
+    type: 'errors/unauthorized',
+    title: 'Unauthorized',
+    detail: 'expired',
+    status: 401,
+  };
+  desk.answer(isCall('POST', '/emails/send'), () => (isAway ? { status: 401, json: refused } : undefined));
+  await desk.click('Send', 'button');
+  // the first check, and both repetitions
+  await waitFor(() => checks.length === 3);
+  await desk.sees('Unauthorized');
+  isAway = false;
+  expect(await typed()).toBe('Another answer');
 }, 60_000);

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/preact-query';
 import type { ComponentChildren } from 'preact';
-import { useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { useLocation, useSearch } from 'wouter-preact';
 import { api, BASE, postPage, type Session, take } from '../api/client.ts';
 import iconUrl from '../icon.svg';
@@ -24,8 +24,8 @@ const ERRORS: Record<string, string> = {
   no_role: 'You are in no group that may use this service. Ask your administrator.',
 };
 
-/** The way of people: at the identity provider, and back to the page that they asked for. */
-function WithProvider() {
+/** The way of people: at the identity provider, and back to the page that they asked for; `isOver`: in a tab beside it. */
+function WithProvider({ isOver }: { isOver: boolean }) {
   const [location] = useLocation();
   const search = useSearch();
   const error = ERRORS[new URLSearchParams(search).get('error') ?? ''];
@@ -37,8 +37,12 @@ function WithProvider() {
           {error}
         </Notice>
       )}
-      <a class="button main-action wide" href={`${BASE}/sign-in/oidc?return=${encodeURIComponent(page)}`}>
-        Single sign-on
+      <a
+        class="button main-action wide"
+        href={`${BASE}/sign-in/oidc?return=${encodeURIComponent(page)}`}
+        {...(isOver ? { target: '_blank', rel: 'noopener' } : {})}
+      >
+        Single sign-on{isOver && ', in a new tab'}
       </a>
     </>
   );
@@ -132,30 +136,47 @@ function WithKey({ isMain, signedIn, action }: Way & { action: string }) {
   );
 }
 
-/** A page without a session: its content in a card below the name of the product. */
-export function Alone({ children }: { children: ComponentChildren }) {
+/** A page without a session: its content in a card below the name of the product. `isOver`: the document has its main part. */
+export function Alone({ children, isOver = false }: { children: ComponentChildren; isOver?: boolean }) {
+  const Part = isOver ? 'div' : 'main';
   return (
     <div class="alone">
-      <main class="stack">
+      <Part class="stack">
         <div class="brand">
           <img src={iconUrl} alt="" width="28" height="28" /> Email API
         </div>
         <div class="card pad stack">{children}</div>
-      </main>
+      </Part>
     </div>
   );
 }
 
+/** The sign-in after the end of a session: it covers the pages, where what was typed stays. */
+export function SignInAgain({ signedIn }: Pick<Way, 'signedIn'>) {
+  const ref = useRef<HTMLDialogElement>(null);
+  const { isPending } = useOptions();
+  // when its fields are known, so that the first one has the focus
+  const show = () => !isPending && !ref.current?.open && ref.current?.showModal();
+  useEffect(() => void show(), [isPending]);
+  return (
+    // a browser closes it at the second Escape
+    <dialog ref={ref} class="over" aria-label="Sign in" onCancel={(event) => event.preventDefault()} onClose={show}>
+      <SignIn signedIn={signedIn} isOver />
+    </dialog>
+  );
+}
+
 /** The ways to sign in: at the identity provider, with a password, with an API key. */
-export function SignIn({ signedIn }: { signedIn: (session: Session) => void }) {
+export function SignIn({ signedIn, isOver = false }: Pick<Way, 'signedIn'> & { isOver?: boolean }) {
   const { data, isPending } = useOptions();
   const { oidc = false, password = false } = data ?? {};
   // the first field that is shown has the focus
-  if (isPending) return <Alone>{null}</Alone>;
+  if (isPending) return <Alone isOver={isOver}>{null}</Alone>;
   return (
-    <Alone>
+    <Alone isOver={isOver}>
       <h1>Sign in</h1>
-      {oidc && <WithProvider />}
+      {isOver && <p>The session has ended. What you were doing is kept for you.</p>}
+      {oidc && <WithProvider isOver={isOver} />}
       {oidc && password && <p class="quiet small">Or with your password:</p>}
       {password && <WithPassword isMain={!oidc} signedIn={signedIn} />}
       {oidc || password ? (

@@ -69,6 +69,8 @@ export function Find() {
       if (event.key.toLowerCase() !== 'k' || !(event.ctrlKey || event.metaKey) || event.shiftKey || event.altKey)
         return;
       event.preventDefault();
+      // nothing opens over the sign-in
+      if (document.querySelector('dialog.over[open]')) return;
       setOpen(true);
     };
     document.addEventListener('keydown', open);

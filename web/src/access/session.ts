@@ -1,0 +1,51 @@
+import { type Query, useQuery, useQueryClient } from '@tanstack/preact-query';
+import { useEffect, useState } from 'preact/hooks';
+import { api, onSignedOut, type Session, take } from '../api/client.ts';
+import { SESSION } from './may.tsx';
+
+/** Who is signed in: the id of a person or of a key. */
+export const identityOf = ({ person, api_key_id: key }: Session): string => person?.id ?? key ?? '';
+
+const isOther = ({ queryKey }: Query) => queryKey[0] !== SESSION[0];
+
+/** The session of this browser; null: nobody has signed in since the page was opened, or they signed out. */
+export function useSession() {
+  const queries = useQueryClient();
+  const [hasEnded, setEnded] = useState(false);
+  const session = useQuery({
+    queryKey: SESSION,
+    queryFn: async () => {
+      const answer = await api.GET('/api/v1/session');
+      setEnded(answer.response.status === 401);
+      // the pages of the last one stay below the sign-in
+      if (answer.response.status === 401) return queries.getQueryData<Session | null>(SESSION) ?? null;
+      return take(Promise.resolve(answer));
+    },
+    staleTime: 60_000,
+    // somebody may have signed in in another tab
+    refetchOnWindowFocus: hasEnded ? 'always' : true,
+  });
+  useEffect(
+    () =>
+      onSignedOut(() => {
+        // a response may be older than the session: it is asked for
+        if (!hasEnded) void queries.refetchQueries({ queryKey: SESSION }, { cancelRefetch: false });
+      }),
+    [queries, hasEnded],
+  );
+  return {
+    session,
+    /** the session of the pages that are shown has ended */
+    hasEnded,
+    signedIn: (data: Session) => {
+      queries.setQueryData(SESSION, data);
+      setEnded(false);
+      void queries.invalidateQueries({ predicate: isOther });
+    },
+    signedOut: () => {
+      // the page follows this query: it must not be removed with the others
+      queries.setQueryData(SESSION, null);
+      queries.removeQueries({ predicate: isOther });
+    },
+  };
+}
