@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { createApiKey } from '../../../src/db/access/api-keys.ts';
 import { waitFor } from '../../helpers/assert/wait.ts';
 import { type Desk, isCall, openDesk } from '../../helpers/product/desk.ts';
+import { storeAccount } from '../../helpers/product/stored-account.ts';
 
 /** What somebody types in the dashboard stays where it is, whatever happens beside it, in a real browser. */
 
@@ -71,4 +73,18 @@ test('an outage while the session is checked keeps what is typed', async () => {
   await desk.sees('Unauthorized');
   isAway = false;
   expect(await typed()).toBe('Another answer');
+}, 60_000);
+
+test('whoever signs in next after the end of a session gets nothing that the last one saw', async () => {
+  const other = await storeAccount(desk.api.database);
+  const { key } = await createApiKey(desk.api.database.db, { name: 'other', expiresAt: null, accountIds: [other] });
+  await desk.open(`/mailboxes/${desk.account}/emails/${desk.email}`);
+  await desk.click('Reply', 'button');
+  await desk.fill('Text', 'Confidential');
+  await endSession();
+  await desk.signIn(key);
+  await desk.sees('other');
+  await desk.sees('Not found');
+  const shown = await desk.page.evaluate('document.body.innerHTML');
+  expect(shown).not.toMatch(/Lunch on Friday|Confidential/);
 }, 60_000);

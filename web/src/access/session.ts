@@ -12,14 +12,21 @@ const isOther = ({ queryKey }: Query) => queryKey[0] !== SESSION[0];
 export function useSession() {
   const queries = useQueryClient();
   const [hasEnded, setEnded] = useState(false);
+  const before = () => queries.getQueryData<Session | null>(SESSION) ?? null;
+  const accept = (data: Session): Session => {
+    const last = before();
+    // what one has seen is not for another
+    if (last && identityOf(last) !== identityOf(data)) queries.removeQueries({ predicate: isOther });
+    return data;
+  };
   const session = useQuery({
     queryKey: SESSION,
     queryFn: async () => {
       const answer = await api.GET('/api/v1/session');
       setEnded(answer.response.status === 401);
       // the pages of the last one stay below the sign-in
-      if (answer.response.status === 401) return queries.getQueryData<Session | null>(SESSION) ?? null;
-      return take(Promise.resolve(answer));
+      if (answer.response.status === 401) return before();
+      return accept(await take(Promise.resolve(answer)));
     },
     staleTime: 60_000,
     // somebody may have signed in in another tab
@@ -38,7 +45,7 @@ export function useSession() {
     /** the session of the pages that are shown has ended */
     hasEnded,
     signedIn: (data: Session) => {
-      queries.setQueryData(SESSION, data);
+      queries.setQueryData(SESSION, accept(data));
       setEnded(false);
       void queries.invalidateQueries({ predicate: isOther });
     },
