@@ -82,6 +82,7 @@ function HostedPage({ first }: { first: Awaited<ReturnType<typeof loadTexts>> })
   const [{ language, texts }, setLanguage] = useState(first);
   const [page, setPage] = useState<LinkPage>();
   const [error, setError] = useState<unknown>();
+  const [cancelError, setCancelError] = useState<unknown>();
   const [done, setDone] = useState<'connected' | 'cancelled' | undefined>(returned.connected ? 'connected' : undefined);
   useEffect(() => {
     call<LinkPage>('/link').then(setPage, setError);
@@ -105,11 +106,14 @@ function HostedPage({ first }: { first: Awaited<ReturnType<typeof loadTexts>> })
     leave(redirect_url, 'connected');
   };
   const cancel = async () => {
+    setCancelError(undefined);
     try {
       const { redirect_url } = await call<{ redirect_url: string | null }>('/cancel', {});
       leave(redirect_url, 'cancelled');
     } catch (failure) {
-      setError(failure);
+      // only a link that is gone ends the form
+      if (failure instanceof ApiFailure && failure.status === 404) setError(failure);
+      else setCancelError(failure);
     }
   };
 
@@ -124,7 +128,7 @@ function HostedPage({ first }: { first: Awaited<ReturnType<typeof loadTexts>> })
             </div>
           )}
           <div class="card pad stack">
-            <Content page={page} error={error} done={done} connect={connect} cancel={() => void cancel()} />
+            <Content {...{ page, error, cancelError, done, connect }} cancel={() => void cancel()} />
           </div>
           {page?.status === 'open' && done === undefined && (
             <p class="small quiet">{texts.privacy(isolated(page.brand.name))}</p>
@@ -157,15 +161,15 @@ function LanguageSwitch({ language, choose }: { language: Language; choose: (lan
 interface ContentProps {
   page: LinkPage | undefined;
   error: unknown;
+  cancelError: unknown;
   done: 'connected' | 'cancelled' | undefined;
   connect: (credentials: Credentials) => Promise<void>;
   cancel: () => void;
 }
 
-function Content({ page, error, done, connect, cancel }: ContentProps) {
+function Content({ page, error, cancelError, done, connect, cancel }: ContentProps) {
   const texts = useTexts();
-  if (error !== undefined) return <Broken error={error} who={page?.brand.name ?? ownBrand.name} />;
-  if (!page) return <p role="status">{texts.moment}</p>;
+  // before a failure: what has been connected stays so
   if (done === 'connected')
     return (
       <>
@@ -175,12 +179,20 @@ function Content({ page, error, done, connect, cancel }: ContentProps) {
         </Notice>
       </>
     );
+  if (error !== undefined) return <Broken error={error} who={page?.brand.name ?? ownBrand.name} />;
+  if (!page) return <p role="status">{texts.moment}</p>;
   if (page.status !== 'open' || done === 'cancelled') return <Closed status={done ?? page.status} page={page} />;
-  return <Open page={page} connect={connect} cancel={cancel} />;
+  return <Open {...{ page, cancelError, connect, cancel }} />;
 }
 
-function Open({ page, connect, cancel }: Pick<ContentProps, 'connect' | 'cancel'> & { page: LinkPage }) {
+function Open({
+  page,
+  cancelError,
+  connect,
+  cancel,
+}: Pick<ContentProps, 'cancelError' | 'connect' | 'cancel'> & { page: LinkPage }) {
   const texts = useTexts();
+  const [connecting, setConnecting] = useState(false);
   const who = isolated(page.brand.name);
   const reason = reasonOf(texts);
   return (
@@ -200,12 +212,16 @@ function Open({ page, connect, cancel }: Pick<ContentProps, 'connect' | 'cancel'
         offer={page.sign_in}
         known={page.login ? { imap: null, smtp: null, ...page.login } : undefined}
         signIn={signIn}
-        connect={connect}
+        connect={async (credentials) => {
+          setConnecting(true);
+          await connect(credentials).finally(() => setConnecting(false));
+        }}
         action={texts.connect}
         program={page.brand.name}
         whenClosed={texts.closedAdvice(who)}
       />
-      <button type="button" class="button plain" onClick={cancel}>
+      {cancelError !== undefined && <Failure error={cancelError} />}
+      <button type="button" class="button plain" disabled={connecting} onClick={cancel}>
         {page.back_url === null ? texts.cancel : texts.cancelAndBack}
       </button>
     </>
@@ -215,20 +231,11 @@ function Open({ page, connect, cancel }: Pick<ContentProps, 'connect' | 'cancel'
 /** A link that is not known, or a failure. */
 function Broken({ error, who }: { error: unknown; who: string }) {
   const texts = useTexts();
-  const { status = 0, type = '' } = error instanceof ApiFailure ? error : {};
-  if (status !== 404)
+  if (!(error instanceof ApiFailure && error.status === 404))
     return (
       <>
         <h1>{texts.wrong}</h1>
-        <Notice tone="bad" title={texts.failed}>
-          {texts.failures[type] ?? texts.failedOther}
-          {type !== '' && (
-            <details class="small quiet">
-              <summary>{texts.details}</summary>
-              <p lang="en">{wordsOf(error).detail}</p>
-            </details>
-          )}
-        </Notice>
+        <Failure error={error} />
       </>
     );
   return (
@@ -237,6 +244,22 @@ function Broken({ error, who }: { error: unknown; who: string }) {
       <p>{reasonOf(texts) ?? texts.goneWhy}</p>
       <p>{texts.askNew(isolated(who))}</p>
     </>
+  );
+}
+
+function Failure({ error }: { error: unknown }) {
+  const texts = useTexts();
+  const type = error instanceof ApiFailure ? error.type : '';
+  return (
+    <Notice tone="bad" title={texts.failed}>
+      {texts.failures[type] ?? texts.failedOther}
+      {type !== '' && (
+        <details class="small quiet">
+          <summary>{texts.details}</summary>
+          <p lang="en">{wordsOf(error).detail}</p>
+        </details>
+      )}
+    </Notice>
   );
 }
 
