@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/preact-query';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { Link, Redirect, Route, Switch, useLocation, useSearch } from 'wouter-preact';
-import { api, BASE, type Session, take } from './api/client.ts';
+import { api, ApiFailure, BASE, type Session, take, wordsOf } from './api/client.ts';
 import { useMay, mayOf } from './access/may.tsx';
 import { identityOf, useSession } from './access/session.ts';
 import { ClosedPage, OwnOverviewPage } from './access/own-overview.tsx';
@@ -37,7 +37,7 @@ import { SkipLink } from './ui/skip.tsx';
 import { timesShown } from './ui/format.ts';
 import { ThemeSwitch } from './ui/theme.tsx';
 import { TimesSwitch } from './ui/times.tsx';
-import { Toasts } from './ui/toast.tsx';
+import { Toasts, toast } from './ui/toast.tsx';
 
 /** The dashboard, or the sign-in page without a session. */
 export function App() {
@@ -81,8 +81,14 @@ function Shell({ session, signedOut }: { session: Session; signedOut: () => void
   const keys = useKeys(useMemo(() => new Map(sections.map((section) => [section.key, section])), [sections]));
   const [times, setTimes] = useState(timesShown);
   const signOut = async () => {
-    await api.DELETE('/api/v1/session');
-    signedOut();
+    try {
+      await take(api.DELETE('/api/v1/session'));
+      signedOut();
+    } catch (failure) {
+      // 401: it has ended before
+      if (failure instanceof ApiFailure && failure.status === 401) signedOut();
+      else toast(`Not signed out: ${wordsOf(failure).detail}`);
+    }
   };
   // scrolls a new page to its top, and announces it to screen readers
   useEffect(() => {

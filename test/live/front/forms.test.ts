@@ -27,7 +27,13 @@ test('folders whose paths have commas stay one entry each', async () => {
 test('the connect page says that a mailbox is connected, although a cancel has failed', async () => {
   const link = await desk.api.call('POST', '/auth/links', { body: { account_id: desk.account } });
   const { pathname } = new URL(link.json<{ url: string }>().url);
-  const failed = { object: 'Error', type: 'errors/service_unavailable', title: 'Unavailable', detail: 'x', status: 503 };
+  const failed = {
+    object: 'Error',
+    type: 'errors/service_unavailable',
+    title: 'Unavailable',
+    detail: 'x',
+    status: 503,
+  };
   desk.answer(isCall('POST', '/cancel'), () => ({ status: 503, json: failed }));
   let connected = () => {};
   const after = new Promise<void>((resolve) => (connected = resolve));
@@ -41,5 +47,5 @@ test('the connect page says that a mailbox is connected, although a cancel has f
     what: 'the cancel of a login that is under way to be barred',
   });
   connected();
-  await desk.sees('Connected');
+  await desk.sees('Your mailbox is connected');
 }, 60_000);

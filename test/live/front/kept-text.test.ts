@@ -88,3 +88,19 @@ test('whoever signs in next after the end of a session gets nothing that the las
   const shown = await desk.page.evaluate('document.body.innerHTML');
   expect(shown).not.toMatch(/Lunch on Friday|Confidential/);
 }, 60_000);
+
+test('says that nobody is signed out when the server could not do it', async () => {
+  const failed = {
+    object: 'Error',
+    type: 'errors/service_unavailable',
+    title: 'Away',
+    detail: 'in repair',
+    status: 503,
+  };
+  desk.answer(isCall('DELETE', '/session'), (index) => (index === 0 ? { status: 503, json: failed } : undefined));
+  await desk.open('/mailboxes');
+  await desk.click('Sign out', 'button');
+  await desk.sees('Not signed out: In repair.');
+  await desk.click('Sign out', 'button');
+  await desk.sees('With an API key');
+}, 60_000);
