@@ -11,7 +11,7 @@ import { given, useParam } from '../ui/query.ts';
 import { EVENT_TYPES, isEventType } from './event-types.ts';
 
 const SIZE = 50;
-/** Live events that are kept besides those that were loaded. */
+/** Live events that are kept besides those that were loaded; at more of them the list is loaded again. */
 const KEPT = 200;
 
 /** The last events, followed live; older ones are loaded as they are scrolled to. */
@@ -24,7 +24,7 @@ export function EventsPage() {
   const feed = useFeed(filter, paused);
   const resume = () => {
     setPaused(!paused);
-    if (paused) void feed.refetch();
+    if (paused) feed.restart();
   };
   return (
     <Page
@@ -100,12 +100,20 @@ function useFeed(filter: { types?: string; account_id?: string }, paused: boolea
     gcTime: 0,
   });
   const isLive = useEvents(query === '' ? '' : `?${query}`, (event) => {
-    if (!paused) setLive((before) => [event, ...before].slice(0, KEPT));
+    if (paused) return;
+    // without its oldest ones there would be a gap above the list
+    if (live.length >= KEPT) restart();
+    setLive((before) => [event, ...before]);
   });
+  /** Loads the list again, with what the stream has missed; what it has added before is in there, too. */
+  const restart = () => {
+    setLive([]);
+    void stored.refetch();
+  };
   useEffect(() => setLive([]), [query]);
   // the stream begins when it is connected: what came between is in the list
   useEffect(() => {
-    if (isLive) void stored.refetch();
+    if (isLive) restart();
   }, [isLive]);
   const added = new Set(live.map(({ id }) => id));
   const listed = (stored.data?.pages.flatMap(({ data }) => data) ?? []) as ListedEvent[];
@@ -114,7 +122,7 @@ function useFeed(filter: { types?: string; account_id?: string }, paused: boolea
     isLive,
     isPending: stored.isPending,
     error: stored.error,
-    refetch: stored.refetch,
+    restart,
     hasOlder: stored.hasNextPage,
     isLoadingOlder: stored.isFetchingNextPage,
     loadOlder: () => void stored.fetchNextPage(),
