@@ -11,6 +11,7 @@ import {
   S3Client,
 } from '@aws-sdk/client-s3';
 import { Upload } from '@aws-sdk/lib-storage';
+import { PartUnavailable } from '../outage.ts';
 import { isKey, segmentsOf, segmentsOfPrefix, StorageMissing } from './keys.ts';
 import type { Storage } from './types.ts';
 
@@ -51,7 +52,10 @@ export function openS3Storage({ bucket, prefix, endpoint, idleMs = IDLE_MS }: S3
         new DeleteObjectsCommand({ Bucket: bucket, Delete: { Objects: objects, Quiet: true } }),
       );
       const failed = response.Errors?.find((error) => error.Code !== 'NoSuchKey');
-      if (failed) throw new Error(`S3 refused to delete: ${failed.Code ?? 'unknown error'}`);
+      if (failed) {
+        const cause = new Error(`S3 refused to delete: ${failed.Code ?? 'unknown error'}`);
+        throw new PartUnavailable('storage', { cause });
+      }
     }
   }
 

@@ -12,8 +12,8 @@ export interface FakeS3 {
   uploads: Map<string, Map<number, Buffer>>;
   /** when uploads were begun, according to the list of them */
   begun: Date;
-  /** error code of the list of uploads */
-  refusals: { uploads?: string };
+  /** error codes of the list of uploads, and of each key of a delete */
+  refusals: { uploads?: string; delete?: string };
   close(): Promise<void>;
 }
 
@@ -104,6 +104,11 @@ export async function startFakeS3(): Promise<FakeS3> {
   function remove(response: ServerResponse, body: Buffer): void {
     const keys = [...body.toString().matchAll(/<Key>([^<]*)<\/Key>/g)].map((match) => match[1] as string);
     if (keys.length > 1000) return fail(response, 400, 'MalformedXML');
+    const { delete: refusal } = fake.refusals;
+    if (refusal) {
+      const errors = keys.map((key) => `<Error><Key>${key}</Key><Code>${refusal}</Code></Error>`);
+      return xml(response, `<DeleteResult>${errors.join('')}</DeleteResult>`);
+    }
     for (const key of keys) objects.delete(key);
     xml(response, '<DeleteResult/>');
   }

@@ -301,6 +301,15 @@ describe('uploads in parts that were interrupted', () => {
   });
 });
 
+test.each(['SlowDown', 'InternalError'])('keys that S3 does not delete (%s) mean that it is away', async (code) => {
+  const storage = openStorage('s3://mails', { s3Endpoint: s3.endpoint });
+  s3.refusals = { delete: code };
+  await expect(storage.delete(['acc_5/att/x'])).rejects.toMatchObject({ name: 'PartUnavailable', part: 'storage' });
+  s3.refusals = { delete: 'NoSuchKey' };
+  await storage.delete(['acc_5/att/x']);
+  s3.refusals = {};
+});
+
 test.each(['', 'http://x', 'file:', 's3://', 's3://A', 'relative/path'])('%j is not a storage URL', (url) => {
   expect(() => openStorage(url)).toThrow(/storage URL/);
 });
