@@ -200,10 +200,7 @@ async function outcomeOfOther(deps: SubmitDeps, { id, accountId }: SendRow): Pro
  * @returns the send, if it was sent
  * @throws ApiError provider_error if the outcome stays unknown; MailError if nothing was sent
  */
-async function findOutcome(
-  deps: SubmitDeps,
-  { id, accountId }: Pick<SendRow, 'id' | 'accountId'>,
-): Promise<SendRow> {
+async function findOutcome(deps: SubmitDeps, { id, accountId }: Pick<SendRow, 'id' | 'accountId'>): Promise<SendRow> {
   const { db, outcomeWaitMs = OUTCOME_WAIT_MS } = deps;
   for (let check = 1; check <= OUTCOME_CHECKS; check++) {
     const send = await loadSend(db, accountId, id);

@@ -12,7 +12,14 @@ import {
   reserveDraft,
 } from '../../outgoing/draft-state.ts';
 import { inputKeyOf } from '../../outgoing/outgoing-input.ts';
-import { giveUp, loadSend, type NewSend, recordSend, renewQueuedSend, type SendRow } from '../../outgoing/send-state.ts';
+import {
+  giveUp,
+  loadSend,
+  type NewSend,
+  recordSend,
+  renewQueuedSend,
+  type SendRow,
+} from '../../outgoing/send-state.ts';
 import { QUEUES, sendWorkflowId, WORKFLOWS } from '../../workflows/names.ts';
 import { countRecipients } from '../send-input.ts';
 import type { SendCommands } from '../deps.ts';
