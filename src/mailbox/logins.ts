@@ -57,7 +57,8 @@ export function createTokenEnds(): (token: ServerLogin['token'], error: unknown)
   };
 }
 
-function isTokenEnd(token: ServerLogin['token'], error: unknown): boolean {
+/** Whether a connection was cut when its token was due to be replaced. */
+export function isTokenEnd(token: ServerLogin['token'], error: unknown): boolean {
   if (!token || !(error instanceof MailError) || error.code !== 'provider_error' || error.refused) return false;
   const due = token.renewAt ?? token.expiresAt;
   return due !== null && Date.now() >= due.getTime();

@@ -11,6 +11,7 @@ import { isStorageFull } from '../../outage.ts';
 import { inTempFolder } from '../../runtime/temp-dir.ts';
 import { newId } from '../../new-id.ts';
 import type { SyncContext } from '../context.ts';
+import { isTokenEnd } from '../logins.ts';
 import { assertSelected } from '../selected.ts';
 import type { IngestTarget } from './match.ts';
 import { type FetchedMail, rawKey } from './rows.ts';
@@ -168,7 +169,7 @@ async function attempt<T>(
   try {
     return await work();
   } catch (error) {
-    if (!session.client.usable) {
+    if (!session.client.usable && !isTokenEnd(session.token, error)) {
       undelivered.lost(
         metas.map(({ uid }) => uid),
         error,

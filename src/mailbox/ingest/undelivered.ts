@@ -30,6 +30,8 @@ export interface UndeliveredMessages {
 }
 
 interface Failures {
+  /** connections that ended while it was requested together with others */
+  losses: number;
   /** messages that may be requested together with it */
   together: number;
   /** attempts in which it was requested alone */
@@ -41,7 +43,10 @@ interface Failures {
 
 /** Milliseconds until a message is requested again, by the number of attempts alone. The first failure may be an outage. */
 const PAUSES = [0, 0, MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR] as const;
-/** Messages that are requested together after a connection ended at more; after one that ended at so few, each is alone. */
+/**
+ * Messages that are requested together after two connections ended at more, one of which may be an outage; after one more, or two
+ * that ended at so few, each is alone.
+ */
 const FEW = 8;
 /** Attempts after which an import ends without the message. */
 const ENOUGH = 3;
@@ -58,10 +63,12 @@ export function createUndelivered(logger: Logger, now: () => number = Date.now):
       const get = (uid: number) => folders.get(key)?.get(uid);
       const note = (uid: number, requested: number) => {
         const known = folders.get(key) ?? new Map<number, Failures>();
-        const { alone: before, since } = known.get(uid) ?? { alone: 0, since: now() };
-        const alone = before + (requested === 1 ? 1 : 0);
+        const before = known.get(uid) ?? { alone: 0, losses: 0, since: now() };
+        const [alone, losses] = [before.alone + (requested === 1 ? 1 : 0), before.losses + (requested === 1 ? 0 : 1)];
         const pause = PAUSES[Math.min(alone, PAUSES.length - 1)] ?? HOUR;
-        known.set(uid, { together: requested > FEW ? FEW : 1, alone, since, retryAt: now() + pause });
+        const fewer = requested > FEW ? FEW : 1;
+        const together = alone === 0 && losses === 1 ? Infinity : fewer;
+        known.set(uid, { together, losses, alone, since: before.since, retryAt: now() + pause });
         folders.delete(key);
         folders.set(key, known);
         const [oldest] = folders.keys();

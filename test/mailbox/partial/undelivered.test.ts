@@ -92,7 +92,7 @@ it.each(Object.entries(FAULTS))(
     const engine = await startAt();
     append(engine, 'one', 'broken', 'three');
     breakMessage(engine, 'broken', fault);
-    await sync(engine, 3);
+    await sync(engine, 4);
     expect(await stored(engine)).toEqual(['one', 'three']);
     append(engine, 'later');
     await sync(engine, 1);
