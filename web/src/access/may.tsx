@@ -2,7 +2,7 @@ import { useQueryClient } from '@tanstack/preact-query';
 import type { ComponentChildren } from 'preact';
 import type { Session } from '../api/client.ts';
 
-/** Key of the query for the session; it has the last one while somebody is to sign in again. */
+/** Key of the query for the session; it has the last one while the user is to sign in again. */
 export const SESSION = ['session'];
 
 /** What a session may do; the API decides, the dashboard hides the rest. */

@@ -8,7 +8,7 @@ export const identityOf = ({ person, api_key_id: key }: Session): string => pers
 
 const isOther = ({ queryKey }: Query) => queryKey[0] !== SESSION[0];
 
-/** The session of this browser; null: nobody has signed in since the page was opened, or they signed out. */
+/** The session of this browser; null: there was none since the page was opened, or it was signed out. */
 export function useSession() {
   const queries = useQueryClient();
   const [hasEnded, setEnded] = useState(false);
@@ -29,7 +29,7 @@ export function useSession() {
       return accept(await take(Promise.resolve(answer)));
     },
     staleTime: 60_000,
-    // somebody may have signed in in another tab
+    // a sign-in in another tab is found
     refetchOnWindowFocus: hasEnded ? 'always' : true,
   });
   useEffect(

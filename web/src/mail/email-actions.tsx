@@ -16,7 +16,7 @@ export function EmailActions({ email, left = () => {} }: { email: Email; left?: 
     change.reset();
     setDialog(undefined);
   };
-  // by then another may be open, in which somebody types
+  // by then another form may be open, with text in it
   const closeIts = (form: typeof dialog) => () => setDialog((open) => (open === form ? undefined : open));
   const make = (body: Change, said: string, then: () => void = () => {}) =>
     change.mutate(body, {

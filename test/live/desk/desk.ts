@@ -1,10 +1,10 @@
 import type { Browser, HTTPRequest } from 'puppeteer-core';
-import { storeEmail, storeFolder } from '../assert/rows.ts';
-import { freePort } from '../servers/free-port.ts';
-import { type ApiUnderTest, apiUnderTest } from './api-under-test.ts';
-import { type Browsing, browse, startBrowser } from './browser.ts';
-import { BUILT_PAGES } from './built.ts';
-import { storeAccount } from './stored-account.ts';
+import { storeEmail, storeFolder } from '../../helpers/assert/rows.ts';
+import { freePort } from '../../helpers/servers/free-port.ts';
+import { type ApiUnderTest, apiUnderTest } from '../../helpers/product/api-under-test.ts';
+import { type Browsing, browse, startBrowser } from '../../helpers/product/browser.ts';
+import { BUILT_PAGES } from '../../helpers/product/built.ts';
+import { storeAccount } from '../../helpers/product/stored-account.ts';
 
 /** The built pages in a browser, on an API with one stored mailbox, whose answers a test may replace. */
 export interface Desk extends Browsing {

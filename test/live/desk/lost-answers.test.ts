@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { waitFor } from '../../helpers/assert/wait.ts';
-import { type Desk, isCall, openDesk } from '../../helpers/product/desk.ts';
+import { type Desk, isCall, openDesk } from './desk.ts';
 
 /** The dashboard while answers get lost, in a real browser: nothing is done twice. */
 

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { recordEvents } from '../../../src/db/outbox.ts';
 import { newId } from '../../../src/new-id.ts';
 import { waitFor } from '../../helpers/assert/wait.ts';
-import { type Desk, isCall, openDesk } from '../../helpers/product/desk.ts';
+import { type Desk, isCall, openDesk } from './desk.ts';
 
 /** The page of events as they happen, in a real browser. */
 

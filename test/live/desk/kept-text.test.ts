@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { createApiKey } from '../../../src/db/access/api-keys.ts';
 import { waitFor } from '../../helpers/assert/wait.ts';
-import { type Desk, isCall, openDesk } from '../../helpers/product/desk.ts';
+import { type Desk, isCall, openDesk } from './desk.ts';
 import { storeAccount } from '../../helpers/product/stored-account.ts';
 
-/** What somebody types in the dashboard stays where it is, whatever happens beside it, in a real browser. */
+/** What a user types in the dashboard stays where it is, whatever happens beside it, in a real browser. */
 
 let desk: Desk;
 beforeAll(async () => {
@@ -75,7 +75,7 @@ test('an outage while the session is checked keeps what is typed', async () => {
   expect(await typed()).toBe('Another answer');
 }, 60_000);
 
-test('whoever signs in next after the end of a session gets nothing that the last one saw', async () => {
+test('another user who signs in after the end of a session gets nothing that the last one saw', async () => {
   const other = await storeAccount(desk.api.database);
   const { key } = await createApiKey(desk.api.database.db, { name: 'other', expiresAt: null, accountIds: [other] });
   await desk.open(`/mailboxes/${desk.account}/emails/${desk.email}`);
@@ -89,7 +89,7 @@ test('whoever signs in next after the end of a session gets nothing that the las
   expect(shown).not.toMatch(/Lunch on Friday|Confidential/);
 }, 60_000);
 
-test('says that nobody is signed out when the server could not do it', async () => {
+test('says so when the server could not sign out', async () => {
   const failed = {
     object: 'Error',
     type: 'errors/service_unavailable',
