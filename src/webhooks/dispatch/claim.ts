@@ -202,7 +202,9 @@ async function saveRuns(tx: Tx, runs: readonly ClaimedRun[]): Promise<void> {
     statement(
       'save_runs',
       () => sql`
-    update pending_deliveries p set workflow_id = run.workflow_id, runs = p.runs + 1, claimed_at = now(), waits_for = null
+    update pending_deliveries p set workflow_id = run.workflow_id, runs = p.runs + 1, claimed_at = now(), waits_for = null,
+      -- one that was put off waits for nothing when its run gives it back
+      due_at = least(p.due_at, now())
     from unnest(${sql.param(ids)}::text[], ${sql.param(workflowIds)}::text[]) as run (id, workflow_id)
     where p.delivery_id = run.id`,
     )(),

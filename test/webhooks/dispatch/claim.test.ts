@@ -5,7 +5,7 @@ import { createSecrets } from '../../../src/security/secrets.ts';
 import { claimDeliveries } from '../../../src/webhooks/dispatch/claim.ts';
 import { listDueLines } from '../../../src/webhooks/dispatch/due-lines.ts';
 import type { ClaimedRun } from '../../../src/webhooks/dispatch/delivery-queries.ts';
-import { skipDeliveries } from '../../../src/webhooks/log/delivery-state.ts';
+import { makeDue, releaseDeliveries, skipDeliveries } from '../../../src/webhooks/log/delivery-state.ts';
 import { claimOnce } from '../../helpers/assert/queue.ts';
 import { storeEndpoint } from '../../helpers/product/stored-endpoint.ts';
 import { isLong } from '../../helpers/runner/long.ts';
@@ -162,6 +162,20 @@ describe('a claim', () => {
     expect(await sequencesOf()).toEqual([1, 3, 5]);
     await endSequence('sequence = 0');
     expect(await sequencesOf()).toEqual([2, 4]);
+  });
+
+  it('takes what a run gives back once the delivery before it has ended, even if a claim had put it off', async () => {
+    await wait('we_a', { count: 2, perObject: 2, due: `case when n = 0 then ${HOUR} end` });
+    expect(await claim()).toEqual([]);
+    await makeDue(test.database.db, 'we_a');
+    const [run] = await claimOnce(test.database.db);
+    expect(run?.deliveries.map(({ sequence }) => sequence)).toEqual([0, 1]);
+    await query(
+      `update pending_deliveries set workflow_id = null, due_at = ${HOUR}, waits_for = 'retry' where sequence = 0`,
+    );
+    await releaseDeliveries(test.database.db, [run?.deliveries[1]?.id ?? ''], run?.workflowId ?? '');
+    await endSequence('sequence = 0');
+    expect(await sequencesOf()).toEqual([1]);
   });
 
   it('takes the first delivery of an object even if a claim has put it off, when the one before it is gone', async () => {
