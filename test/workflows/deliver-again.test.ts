@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { sql } from 'drizzle-orm';
+import { eq, sql } from 'drizzle-orm';
 import type { AttemptedDeliveries } from '../../src/activities/deliver.ts';
 import { createReplay, getReplay } from '../../src/db/queries/replays.ts';
 import { webhookEndpoints } from '../../src/db/schema/index.ts';
@@ -217,6 +217,28 @@ it('a replay that is cancelled is not attempted by runs that had not begun', asy
   expect(await getReplay(the.db, replayId)).toMatchObject({ status: 'cancelled', pending: 0, delivered: 0 });
 });
 
+it.each(['disabled', 'deleted'])(
+  'a replay whose endpoint is %s midway puts back what it has not attempted',
+  async (how) => {
+    await the.happen(emails(20));
+    await the.work();
+    await relayUntilDone();
+    const calls = the.receiver.calls.length;
+    await the.stopWork();
+    const replayId = newId('replay');
+    await createReplay(the.db, { id: replayId, endpointId, filter: {} });
+    await queueReplayed(the.db, replayId, 20);
+    const runs = await the.relayOnce();
+    if (how === 'deleted') await deleteEndpoint(the.db, endpointId);
+    else await the.db.update(webhookEndpoints).set({ enabled: false }).where(eq(webhookEndpoints.id, endpointId));
+    await the.work();
+    for (const { workflowId } of runs) await the.end(workflowId);
+    expect(the.receiver.calls).toHaveLength(calls);
+    expect(new Set(await statuses())).toEqual(new Set(['delivered']));
+    expect(await getReplay(the.db, replayId)).toMatchObject({ status: 'cancelled', pending: 0, skipped: 0 });
+  },
+);
+
 describe('a delivery of a replay that was cancelled', () => {
   /** One that a replay has made again and failed, and that its cancel left as it was. */
   async function failedInReplay(): Promise<string> {
@@ -278,6 +300,24 @@ describe('a delivery of a replay that was cancelled', () => {
     expect(the.receiver.calls).toHaveLength(before + 5);
     expect(new Set(await statuses())).toEqual(new Set(['delivered']));
     expect(await getReplay(the.db, replayId)).toMatchObject({ status: 'cancelled', pending: 0, delivered: 5 });
+  });
+
+  it('is not skipped when a response in its run disables the endpoint', async () => {
+    await the.happen(emails(40));
+    await the.work();
+    await relayUntilDone();
+    const before = the.receiver.calls.length;
+    the.receiver.answer = () => 410;
+    const replayId = newId('replay');
+    await createReplay(the.db, { id: replayId, endpointId, filter: {} });
+    await queueReplayed(the.db, replayId, 40);
+    for (const { workflowId } of await the.relayOnce()) await the.end(workflowId).catch(() => {});
+    const called = the.receiver.calls.length - before;
+    expect((await statuses()).sort()).toEqual([
+      ...Array.from({ length: 40 - called }, () => 'delivered'),
+      ...Array.from({ length: called }, () => 'failed'),
+    ]);
+    expect(await getReplay(the.db, replayId)).toMatchObject({ status: 'cancelled', pending: 0, failed: called });
   });
 });
 

@@ -59,12 +59,18 @@ export const Replay = Type.Object(
     id: Type.String({ description: '`rpl_…`' }),
     endpoint_id: IdOf('endpoint'),
     filter: ReplayFilter,
-    status: OneOf(REPLAY_STATUSES, { description: '`completed` and `cancelled` are final' }),
+    status: OneOf(REPLAY_STATUSES, {
+      description:
+        '`completed` and `cancelled` are final. A replay is also cancelled when its endpoint is disabled or deleted',
+    }),
     total: Type.Integer({ description: 'deliveries that matched when it was created' }),
     pending: Type.Integer({ description: 'deliveries that are queued or will be retried' }),
     delivered: Type.Integer({ description: 'deliveries that succeeded' }),
     failed: Type.Integer({ description: 'deliveries without a retry left' }),
-    skipped: Type.Integer({ description: 'deliveries skipped because the endpoint was disabled or deleted' }),
+    skipped: Type.Integer({
+      description:
+        'deliveries whose retry was skipped because the endpoint was disabled or deleted, or whose event was erased',
+    }),
     workflow_id: Type.String({ description: 'the workflow in the Temporal UI' }),
     created_at: CreatedAt,
     completed_at: Nullable(DateTime('when it completed or was cancelled; null: running')),

@@ -206,12 +206,13 @@ export class AttemptRound {
     const giveBack = await this.#acquireCall(delivery);
     try {
       const target = await this.#targets.get(endpointId);
-      if (!target?.enabled) await this.#skip(endpointId, [id], `the endpoint is ${target ? 'disabled' : 'deleted'}`);
+      if (delivery.isReplay && (await isWithdrawn(this.#deps.db, id))) await this.#putBack([id]);
+      else if (!target?.enabled)
+        await this.#skip(endpointId, [id], `the endpoint is ${target ? 'disabled' : 'deleted'}`);
       else if (this.#isAway(delivery, target)) {
         this.#holdBack(delivery, 'the endpoint, which does not respond');
         return false;
       } else if (!this.#limits.mayBegin()) this.#result.notAttempted(id);
-      else if (delivery.isReplay && (await isWithdrawn(this.#deps.db, id))) await this.#putBack([id]);
       else return await this.#attempt(delivery, target, giveBack);
       return true;
     } finally {

@@ -4,7 +4,7 @@ import type { DeliveryStatus } from '../../contract/webhook.ts';
 import type { Db } from '../../db/driver/client.ts';
 import { statement } from '../../db/driver/statement.ts';
 import { LINES } from '../../db/outbox.ts';
-import { laterUnderWay } from '../log/pending.ts';
+import { laterUnderWay, takesCalls } from '../log/pending.ts';
 import { type EndpointHealth, openUntil, toDate } from './endpoint-health.ts';
 
 /** A delivery with the data that an attempt needs. */
@@ -38,7 +38,7 @@ export interface DueDelivery {
    * another run, where this one is made again
    */
   isHeldBack: boolean;
-  /** its replay was cancelled before it was attempted */
+  /** its replay was cancelled, or its endpoint disabled or deleted, before the replay's first attempt */
   isWithdrawn: boolean;
   /** the event's `data` as stored; null when it is longer than was asked for, see loadEventData */
   data: string | null;
@@ -62,14 +62,15 @@ export interface DeliveryTarget extends EndpointHealth {
 export const MS_UNTIL = (at: SQL) => sql`(extract(epoch from ${at} - now()) * 1000)::float8`;
 
 /**
- * Whether the replay of the pending delivery `p` was cancelled before it was attempted. A delivery that an operator retries or resets is
- * still wanted.
+ * Whether the pending delivery `p` is no longer to be replayed: it was not attempted yet, and its replay was cancelled, or its endpoint
+ * takes no calls, which cancels the replay. A delivery that an operator retries or resets is still wanted.
  */
 const IS_WITHDRAWN = sql`(p.line = ${LINES.replay} and not p.attempted and exists (
-    select from replays r where r.id = p.replay_id and r.status = 'cancelled'
+    select from replays r where r.id = p.replay_id
+      and (r.status = 'cancelled' or (r.status = 'running' and not ${takesCalls(sql`r`)}))
   ))`;
 
-/** Whether the replay of a delivery has been cancelled before the delivery was attempted. */
+/** Whether a delivery is no longer to be replayed, since its replay was cancelled, or its endpoint takes no calls. */
 export async function isWithdrawn(db: Db, deliveryId: string): Promise<boolean> {
   const { rows } = await db.execute(
     sql`select from pending_deliveries p where p.delivery_id = ${deliveryId} and ${IS_WITHDRAWN}`,

@@ -10,6 +10,10 @@ export const DUE_NOW = sql`due_at = now(), waits_for = null`;
 export const lineOf = (p: SQL) =>
   sql`case when ${p}.replay_id is null then ${LINES.live}::int else ${LINES.replay}::int end`;
 
+/** Whether the endpoint of the delivery or replay `of` takes calls: it is neither disabled nor deleted. */
+export const takesCalls = (of: SQL) =>
+  sql`exists (select from webhook_endpoints w where w.id = ${of}.endpoint_id and w.enabled)`;
+
 /** Whether the pending delivery `p` may be under way: a run has it, and it does not wait there for its next attempt. */
 export const underWay = (p: SQL) =>
   sql`(${p}.workflow_id is not null and (${p}.waits_for is null or ${p}.due_at <= now()))`;

@@ -3,7 +3,8 @@ import type { ReplayFilter, ReplayStatus } from '../../contract/runs/replay.ts';
 import type { Db, Tx } from '../../db/driver/client.ts';
 import { DELIVERIES_CHANNEL } from '../../db/outbox.ts';
 import { isReplayed, type ReplayScope } from '../../db/queries/replays.ts';
-import { endReplay, queueDeliveries, saveQueued } from './replay-state.ts';
+import { takesCalls } from './pending.ts';
+import { cancelReplay, endReplay, queueDeliveries, saveQueued } from './replay-state.ts';
 
 /*
  * Deliveries of a replay are queued in the order in which they were recorded, a few at a time: a live event of the same
@@ -38,6 +39,7 @@ export interface ReplayStep {
 
 interface StoredReplay extends ReplayScope {
   status: ReplayStatus;
+  takesCalls: boolean;
   cursor: string | null;
   /** objects that are passed over, each with the place that it has reached */
   behind: Record<string, string>;
@@ -46,10 +48,11 @@ interface StoredReplay extends ReplayScope {
 
 /**
  * Queues the next deliveries of a replay, so that at most `atOnce` of it wait for their first attempt, besides those that are
- * held back. Completes it when all are queued and none is pending. A replay that is not stored counts as cancelled.
+ * held back. Completes it when all are queued and none is pending, and cancels it when its endpoint was disabled or deleted. A
+ * replay that is not stored counts as cancelled.
  */
 export async function queueReplayed(db: Db, replayId: string, atOnce: number): Promise<ReplayStep> {
-  return db.transaction(async (tx) => {
+  const step = await db.transaction(async (tx): Promise<ReplayStep | undefined> => {
     const replay = await lockReplay(tx, replayId);
     if (replay?.status !== 'running') return { status: replay?.status ?? 'cancelled', queued: 0, waiting: 0 };
     const { pending, waiting, unattempted } = await countPending(tx, replayId, atOnce);
@@ -57,10 +60,14 @@ export async function queueReplayed(db: Db, replayId: string, atOnce: number): P
       await endReplay(tx, replayId, 'completed');
       return { status: 'completed', queued: 0, waiting };
     }
+    if (!replay.takesCalls) return undefined;
     const room = Math.min(atOnce - waiting, MOST_QUEUED - unattempted);
     const queued = replay.queuedAll || room <= 0 ? 0 : await new QueueStep(tx, replay, room).run();
     return { status: 'running', queued, waiting: waiting + queued };
   });
+  if (step) return step;
+  await cancelReplay(db, replayId);
+  return { status: 'cancelled', queued: 0, waiting: 0 };
 }
 
 async function lockReplay(tx: Tx, id: string): Promise<StoredReplay | undefined> {
@@ -68,17 +75,22 @@ async function lockReplay(tx: Tx, id: string): Promise<StoredReplay | undefined>
     endpoint_id: string;
     filter: ReplayFilter;
     status: ReplayStatus;
+    takes_calls: boolean;
     cursor: string | null;
     behind: Record<string, string>;
     queued_all: boolean;
     created_at: string;
   }>(sql`
-    select endpoint_id, filter, status, cursor, behind, queued_all_at is not null as queued_all, created_at
-    from replays where id = ${id} for update`);
+    select endpoint_id, filter, status, ${takesCalls(sql`r`)} as takes_calls, cursor, behind,
+      queued_all_at is not null as queued_all, created_at
+    from replays r where id = ${id} for update`);
   const row = rows[0];
   if (!row) return undefined;
-  const { endpoint_id: endpointId, filter, status, cursor, behind, queued_all: queuedAll } = row;
-  return { id, endpointId, filter, status, cursor, behind, queuedAll, createdAt: new Date(row.created_at) };
+  const { endpoint_id: endpointId, filter, status, cursor, behind } = row;
+  return {
+    ...{ id, endpointId, filter, status, cursor, behind },
+    ...{ takesCalls: row.takes_calls, queuedAll: row.queued_all, createdAt: new Date(row.created_at) },
+  };
 }
 
 interface Pending extends Record<string, unknown> {

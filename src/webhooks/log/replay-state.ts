@@ -2,7 +2,7 @@ import { sql } from 'drizzle-orm';
 import type { Db, Tx } from '../../db/driver/client.ts';
 import { LINES } from '../../db/outbox.ts';
 import { inChunks } from '../../db/driver/in-chunks.ts';
-import { endPending } from './pending.ts';
+import { endPending, takesCalls } from './pending.ts';
 import { IS_UNATTEMPTED, isLeftOver, replayCounts, type ReplayScope } from '../../db/queries/replays.ts';
 
 /*
@@ -11,12 +11,13 @@ import { IS_UNATTEMPTED, isLeftOver, replayCounts, type ReplayScope } from '../.
  *
  * replay                            next
  * running    queueReplayed          completed   all are queued, and none is still pending
- *                                   cancelled   cancelReplay
+ *                                   cancelled   cancelReplay: by a caller, or its endpoint was disabled or deleted
  *
  * delivery                          next
  * delivered, failed, skipped        waiting     queueReplayed: `replay_id` is set; the relay takes it after live events
  * waiting, not attempted since      as before   cancelReplay
- * claimed, not attempted since      as before   putBackReplayed: its run sees that the replay was cancelled
+ * claimed, not attempted since      as before   putBackReplayed: its run sees that the replay was cancelled, or cancels it
+ *                                               since the endpoint takes no calls
  * any of these, retried by hand     the same    the operator's retry continues
  *
  * `queueReplayed`, which chooses them, is in replay-queue.ts.
@@ -89,16 +90,25 @@ const PUT_BACK_AT_ONCE = 1_000;
 const PUT_BACK = sql`status = d.status_before_replay, status_before_replay = null, replay_id = null`;
 
 /**
- * claimed or started → as before: their replay was cancelled before this run could attempt them. Deliveries that another replay
- * has taken over are left alone.
+ * claimed or started → as before: their replay was cancelled before this run could attempt them, or is cancelled here, since their
+ * endpoint was disabled or deleted. Deliveries that another replay has taken over are left alone.
  */
 export async function putBackReplayed(db: Db, deliveryIds: readonly string[], workflowId: string): Promise<void> {
+  for (const id of await replaysWithoutEndpoint(db, deliveryIds)) await cancelReplay(db, id);
   const own = sql`
     select p.* from pending_deliveries p
     where p.delivery_id = any(${sql.param(deliveryIds)}::text[]) and p.workflow_id = ${workflowId}
       and p.line = ${LINES.replay} and p.replay_id in (select r.id from replays r where r.status = 'cancelled')
     for update of p`;
   await db.execute(endPending(own, PUT_BACK));
+}
+
+/** Running replays that have queued some of these deliveries, for an endpoint that takes no calls. */
+async function replaysWithoutEndpoint(db: Db, deliveryIds: readonly string[]): Promise<string[]> {
+  const { rows } = await db.execute<{ id: string }>(sql`
+    select r.id from replays r where r.status = 'running' and not ${takesCalls(sql`r`)} and r.id in (
+      select p.replay_id from pending_deliveries p where p.delivery_id = any(${sql.param(deliveryIds)}::text[]))`);
+  return rows.map(({ id }) => id);
 }
 
 /** Running replays, oldest first: workers make sure that each has its workflow. */

@@ -226,6 +226,33 @@ describe('a replay', () => {
     expect(await runningReplays(test.database.db)).toEqual([]);
   });
 
+  it.each(['disabled', 'deleted'])(
+    'is cancelled when its endpoint is %s, and restores what was not attempted',
+    async (how) => {
+      await ended(3, 'delivered');
+      const id = await begin();
+      await queue(id, 2);
+      const [retried = ''] = (await waiting()).map((row) => row.id);
+      await attempt('pending', [retried]);
+      await query(how === 'deleted' ? 'delete from webhook_endpoints' : 'update webhook_endpoints set enabled = false');
+      expect(await queue(id)).toEqual({ status: 'cancelled', queued: 0, waiting: 0 });
+      expect((await log()).map((row) => row.status)).toEqual(['pending', 'delivered', 'delivered']);
+      expect(await replay(id)).toMatchObject({ status: 'cancelled', pending: 1, skipped: 0 });
+    },
+  );
+
+  it('that has ended its deliveries is completed, though its endpoint was disabled', async () => {
+    await ended(1);
+    const id = await begin();
+    for (let n = 0; n < 2; n++) await queue(id);
+    await attempt(
+      'delivered',
+      (await waiting()).map((row) => row.id),
+    );
+    await query('update webhook_endpoints set enabled = false');
+    expect((await queue(id)).status).toBe('completed');
+  });
+
   it('continues with others when those of one object wait for an earlier delivery', async () => {
     await ended(260);
     await query(`update deliveries set object_id = 'other_' || n from (
