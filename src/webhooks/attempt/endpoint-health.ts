@@ -50,19 +50,22 @@ export function changesHealth(known: EndpointHealth, outcomes: readonly CallOutc
   return lastSuccessAt === null || now.getTime() - lastSuccessAt.getTime() > SUCCESS_EVERY_MS;
 }
 
-/** Outcomes of calls of one endpoint, in the order of the calls. */
+/** Outcomes of calls of one endpoint at one URL, in the order of the calls. */
 export interface EndpointOutcomes {
   endpointId: string;
+  url: string;
   outcomes: readonly CallOutcome[];
 }
 
 /** The health that is stored now. `change`: the outcomes have opened or closed the breaker. */
 export interface StoredHealth extends EndpointHealth {
+  url: string;
   change: 'opened' | 'closed' | undefined;
 }
 
 interface HealthRow extends Record<string, unknown> {
   id: string;
+  url: string;
   failures_in_a_row: number;
   breaker_until: string | null;
   breaker_ms: number | null;
@@ -73,11 +76,12 @@ interface HealthRow extends Record<string, unknown> {
 }
 
 /** Summarizes a series of outcomes. */
-function summaryOf({ endpointId, outcomes }: EndpointOutcomes) {
+function summaryOf({ endpointId, url, outcomes }: EndpointOutcomes) {
   const lastResponse = outcomes.findLastIndex((outcome) => outcome !== 'away');
   const lastSuccess = outcomes.lastIndexOf('success');
   return {
     endpointId,
+    url,
     answered: lastResponse >= 0,
     succeeded: lastSuccess >= 0,
     /** failures since the last response, and since the last success */
@@ -86,16 +90,19 @@ function summaryOf({ endpointId, outcomes }: EndpointOutcomes) {
   };
 }
 
-/** Stores the outcomes of many endpoints in one statement; resolves with the health of those that still exist, by id. */
+/**
+ * Stores the outcomes of many endpoints in one statement; resolves with the health of those that still exist, by id. Calls of a URL
+ * that the endpoint had before say nothing of the one that it has now.
+ */
 export async function recordOutcomes(db: Db, all: readonly EndpointOutcomes[]): Promise<Map<string, StoredHealth>> {
   const summaries = all.map(summaryOf);
   const column = <T>(pick: (summary: (typeof summaries)[number]) => T) => sql.param(summaries.map(pick));
   const { rows } = await db.execute<HealthRow>(sql`
     with made as (
       select * from unnest(
-        ${column((s) => s.endpointId)}::text[], ${column((s) => s.answered)}::boolean[],
+        ${column((s) => s.endpointId)}::text[], ${column((s) => s.url)}::text[], ${column((s) => s.answered)}::boolean[],
         ${column((s) => s.succeeded)}::boolean[], ${column((s) => s.sinceResponse)}::int[], ${column((s) => s.sinceSuccess)}::int[]
-      ) as made (endpoint_id, answered, succeeded, since_response, since_success)
+      ) as made (endpoint_id, url, answered, succeeded, since_response, since_success)
     ), locked as materialized (
       -- in one order, so that concurrent writers do not deadlock
       select * from webhook_endpoints
@@ -106,7 +113,7 @@ export async function recordOutcomes(db: Db, all: readonly EndpointOutcomes[]): 
         (case when answered then 0 else breaker_openings end) as openings,
         since_response > 0 and (case when answered then 0 else failures_in_a_row end) + since_response >= ${OPEN_AFTER}
           and (answered or breaker_until is null or breaker_until <= now()) as opens
-      from locked e join made on made.endpoint_id = e.id
+      from locked e join made on made.endpoint_id = e.id and made.url = e.url
     )
     update webhook_endpoints e set
       failures_in_a_row = b.failures,
@@ -121,7 +128,7 @@ export async function recordOutcomes(db: Db, all: readonly EndpointOutcomes[]): 
       last_success_at = case when b.succeeded then now() else e.last_success_at end,
       warned_at = case when b.succeeded then null else e.warned_at end
     from before b where e.id = b.id
-    returning e.id, e.failures_in_a_row, e.breaker_until, e.failing_since, e.last_success_at, b.was_open, b.opens,
+    returning e.id, e.url, e.failures_in_a_row, e.breaker_until, e.failing_since, e.last_success_at, b.was_open, b.opens,
       (extract(epoch from e.breaker_until - now()) * 1000)::float8 as breaker_ms`);
   return new Map(rows.map((row) => [row.id, toStored(row)]));
 }
@@ -129,6 +136,7 @@ export async function recordOutcomes(db: Db, all: readonly EndpointOutcomes[]): 
 function toStored(row: HealthRow): StoredHealth {
   const isOpen = row.breaker_until !== null;
   return {
+    url: row.url,
     failuresInARow: row.failures_in_a_row,
     breakerUntil: toDate(row.breaker_until),
     openUntil: openUntil(row.breaker_ms),

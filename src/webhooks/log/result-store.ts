@@ -47,16 +47,17 @@ export function createResultStore(
 
   async function noteHealth(entries: readonly Entry[]): Promise<void> {
     const notedAt = new Date();
-    const changing = byEndpoint(entries).filter(({ endpointId, outcomes, target }) => {
+    const changing = byUrl(entries).filter(({ endpointId, outcomes, target }) => {
       const noted = health.get(endpointId);
       return changesHealth(noted && noted.notedAt >= target.loadedAt ? noted : target, outcomes, notedAt);
     });
     if (changing.length === 0) return;
     const stored = await recordOutcomes(db, changing);
-    for (const { endpointId, outcomes } of changing) {
+    for (const { endpointId, url, outcomes } of changing) {
       const now = stored.get(endpointId);
-      if (now) health.set(endpointId, { ...now, notedAt });
-      if (now?.change) noteChange(endpointId, outcomes, now);
+      if (now?.url !== url) continue;
+      health.set(endpointId, { ...now, notedAt });
+      if (now.change) noteChange(endpointId, outcomes, now);
     }
   }
 
@@ -79,14 +80,15 @@ export function createResultStore(
   };
 }
 
-/** Outcomes by endpoint, with its latest loaded state. */
-function byEndpoint(entries: readonly Entry[]): (EndpointOutcomes & { target: DeliveryTarget })[] {
-  const found = new Map<string, { endpointId: string; outcomes: CallOutcome[]; target: DeliveryTarget }>();
+/** Outcomes by endpoint and URL, with its latest loaded state. */
+function byUrl(entries: readonly Entry[]): (EndpointOutcomes & { target: DeliveryTarget })[] {
+  const found = new Map<string, EndpointOutcomes & { outcomes: CallOutcome[]; target: DeliveryTarget }>();
   for (const { result, target } of entries) {
-    const { endpointId } = result;
-    const of = found.get(endpointId) ?? { endpointId, outcomes: [], target };
+    const { endpointId, url } = result;
+    const key = `${endpointId} ${url}`;
+    const of = found.get(key) ?? { endpointId, url, outcomes: [], target };
     of.outcomes.push(outcomeOf(result.httpStatus));
-    found.set(endpointId, Object.assign(of, { target }));
+    found.set(key, Object.assign(of, { target }));
   }
   return [...found.values()];
 }

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, expect, it } from '@jest/globals';
+import { updateEndpoint } from '../../../src/db/queries/endpoints.ts';
 import { createLogger } from '../../../src/runtime/logger.ts';
 import { createSecrets } from '../../../src/security/secrets.ts';
 import type { AttemptResult } from '../../../src/webhooks/log/delivery-state.ts';
@@ -22,15 +23,16 @@ beforeEach(async () => {
   await test.database.pool.query('truncate webhook_endpoints');
 });
 
+const url = 'https://hooks.example.com/';
 const endpoints = (count: number) =>
-  Promise.all(Array.from({ length: count }, () => storeEndpoint(test.database, secrets)));
+  Promise.all(Array.from({ length: count }, () => storeEndpoint(test.database, secrets, { url })));
 
 const resultOf = (endpointId: string, n: number): AttemptResult => ({
   deliveryId: `whc_${n}`,
   endpointId,
   number: 1,
   at: new Date(),
-  url: '',
+  url,
   httpStatus: 503,
   responseBody: null,
   error: null,
@@ -62,13 +64,13 @@ it('each endpoint is judged by its own outcomes; a deleted one is left out', asy
   const [well = '', failing = '', back = '', mixed = ''] = await endpoints(4);
   const { db } = test.database;
   const away = (count: number) => Array.from({ length: count }, () => 'away' as const);
-  await recordOutcomes(db, [{ endpointId: back, outcomes: away(10) }]);
+  await recordOutcomes(db, [{ endpointId: back, url, outcomes: away(10) }]);
   const stored = await recordOutcomes(db, [
-    { endpointId: well, outcomes: ['success'] },
-    { endpointId: failing, outcomes: away(10) },
-    { endpointId: back, outcomes: ['success'] },
-    { endpointId: mixed, outcomes: ['success', 'refused', 'away', 'away'] },
-    { endpointId: 'we_gone', outcomes: away(3) },
+    { endpointId: well, url, outcomes: ['success'] },
+    { endpointId: failing, url, outcomes: away(10) },
+    { endpointId: back, url, outcomes: ['success'] },
+    { endpointId: mixed, url, outcomes: ['success', 'refused', 'away', 'away'] },
+    { endpointId: 'we_gone', url, outcomes: away(3) },
   ]);
   expect([...stored.keys()].sort()).toEqual([well, failing, back, mixed].sort());
   expect(stored.get(well)).toMatchObject({ failuresInARow: 0, change: undefined, lastSuccessAt: expect.any(Date) });
@@ -84,4 +86,36 @@ it('each endpoint is judged by its own outcomes; a deleted one is left out', asy
       [mixed, 3],
     ]),
   );
+});
+
+it('an endpoint that has got another URL is not judged by calls of the previous one', async () => {
+  const [id = ''] = await endpoints(1);
+  const { db, pool } = test.database;
+  const away = (count: number) => Array.from({ length: count }, () => 'away' as const);
+  await recordOutcomes(db, [{ endpointId: id, url, outcomes: away(9) }]);
+  const next = 'https://hooks.example.com/next';
+  await updateEndpoint(db, secrets, id, { url: next });
+  const stored = await recordOutcomes(db, [
+    { endpointId: id, url, outcomes: away(10) },
+    { endpointId: id, url: next, outcomes: away(1) },
+  ]);
+  expect(stored.get(id)).toMatchObject({ url: next, failuresInARow: 1, breakerUntil: null });
+  expect(await recordOutcomes(db, [{ endpointId: id, url, outcomes: ['success'] }])).toEqual(new Map());
+  const { rows } = await pool.query('select failures_in_a_row as n, failed_attempts as failed from webhook_endpoints');
+  expect(rows).toEqual([{ n: 1, failed: 1 }]);
+});
+
+it('the breaker of a new URL stays closed when calls of the previous one fail late', async () => {
+  const [id = ''] = await endpoints(1);
+  const store = createResultStore({
+    db: test.database.db,
+    logger: createLogger('silent', 'test'),
+    onRecovered: () => {},
+  });
+  const target = { id, openUntil: 0, failingSince: null, loadedAt: new Date() } as DeliveryTarget;
+  await updateEndpoint(test.database.db, secrets, id, { url: 'https://hooks.example.com/next' });
+  await Promise.all(Array.from({ length: 12 }, (_, n) => store.add(resultOf(id, n), target)));
+  expect(store.openUntil(target)).toBe(0);
+  const { rows } = await test.database.pool.query('select breaker_until from webhook_endpoints');
+  expect(rows).toEqual([{ breaker_until: null }]);
 });
