@@ -35,7 +35,7 @@ export const webhookEndpoints = pgTable('webhook_endpoints', {
   failuresInARow: integer('failures_in_a_row').notNull().default(0),
   /** the circuit breaker is open: until then only probes are sent; null: closed */
   breakerUntil: at('breaker_until'),
-  /** times in a row that the breaker opened */
+  /** times that the breaker opened since the last success */
   breakerOpenings: integer('breaker_openings').notNull().default(0),
   /** when the current probe began */
   breakerProbeAt: at('breaker_probe_at'),

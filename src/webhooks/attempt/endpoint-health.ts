@@ -10,7 +10,9 @@ import type { Db } from '../../db/driver/client.ts';
  * half open  breaker_until is past                  closed     any response but 5xx and 429
  *                                                   open       the probe failed
  *
- * While it is open the relay leaves the deliveries where they are, in the store; they use up no attempts.
+ * While it is open the relay leaves the deliveries where they are, in the store; they use up no attempts. An endpoint that refuses a
+ * call does not say that it would take others: it has recovered with its first success since the breaker opened, which makes those that
+ * wait for their next attempt due, and the breaker opens for longer each time until then.
  */
 
 /** Failures in a row that open the breaker: a restart of an endpoint with little traffic causes fewer. */
@@ -57,10 +59,13 @@ export interface EndpointOutcomes {
   outcomes: readonly CallOutcome[];
 }
 
-/** The health that is stored now. `change`: the outcomes have opened or closed the breaker. */
+/** The health that is stored now. */
 export interface StoredHealth extends EndpointHealth {
   url: string;
+  /** the outcomes have opened or closed the breaker */
   change: 'opened' | 'closed' | undefined;
+  /** the outcomes have the first success since the breaker opened, and have not opened it again */
+  hasRecovered: boolean;
 }
 
 interface HealthRow extends Record<string, unknown> {
@@ -72,6 +77,7 @@ interface HealthRow extends Record<string, unknown> {
   failing_since: string | null;
   last_success_at: string | null;
   was_open: boolean;
+  recovers: boolean;
   opens: boolean;
 }
 
@@ -110,7 +116,8 @@ export async function recordOutcomes(db: Db, all: readonly EndpointOutcomes[]): 
     ), before as (
       select e.id, made.*, e.breaker_until is not null as was_open,
         (case when answered then 0 else failures_in_a_row end) + since_response as failures,
-        (case when answered then 0 else breaker_openings end) as openings,
+        succeeded and breaker_openings > 0 as recovers,
+        (case when succeeded then 0 else breaker_openings end) as openings,
         since_response > 0 and (case when answered then 0 else failures_in_a_row end) + since_response >= ${OPEN_AFTER}
           and (answered or breaker_until is null or breaker_until <= now()) as opens
       from locked e join made on made.endpoint_id = e.id and made.url = e.url
@@ -128,7 +135,7 @@ export async function recordOutcomes(db: Db, all: readonly EndpointOutcomes[]): 
       last_success_at = case when b.succeeded then now() else e.last_success_at end,
       warned_at = case when b.succeeded then null else e.warned_at end
     from before b where e.id = b.id
-    returning e.id, e.url, e.failures_in_a_row, e.breaker_until, e.failing_since, e.last_success_at, b.was_open, b.opens,
+    returning e.id, e.url, e.failures_in_a_row, e.breaker_until, e.failing_since, e.last_success_at, b.was_open, b.opens, b.recovers,
       (extract(epoch from e.breaker_until - now()) * 1000)::float8 as breaker_ms`);
   return new Map(rows.map((row) => [row.id, toStored(row)]));
 }
@@ -142,6 +149,7 @@ function toStored(row: HealthRow): StoredHealth {
     openUntil: openUntil(row.breaker_ms),
     failingSince: toDate(row.failing_since),
     lastSuccessAt: toDate(row.last_success_at),
+    hasRecovered: row.recovers && !row.opens,
     change: row.opens ? 'opened' : row.was_open && !isOpen ? 'closed' : undefined,
   };
 }

@@ -19,7 +19,7 @@ interface Entry {
 }
 
 type Deps = Pick<DeliverDeps, 'db' | 'logger'> & {
-  /** Called when a success has closed the breaker of an endpoint. */
+  /** Called with the first success of an endpoint since its breaker opened. */
   onRecovered(endpointId: string): void;
 };
 
@@ -53,21 +53,20 @@ export function createResultStore(
     });
     if (changing.length === 0) return;
     const stored = await recordOutcomes(db, changing);
-    for (const { endpointId, url, outcomes } of changing) {
+    for (const { endpointId, url } of changing) {
       const now = stored.get(endpointId);
       if (now?.url !== url) continue;
       health.set(endpointId, { ...now, notedAt });
-      if (now.change) noteChange(endpointId, outcomes, now);
+      if (now.change) logChange(endpointId, now);
+      if (now.hasRecovered) deps.onRecovered(endpointId);
     }
   }
 
-  function noteChange(endpointId: string, outcomes: readonly CallOutcome[], { change, ...now }: StoredHealth): void {
+  function logChange(endpointId: string, { change, breakerUntil }: StoredHealth): void {
     logger.warn(
-      { endpointId, until: now.breakerUntil },
+      { endpointId, until: breakerUntil },
       change === 'opened' ? 'webhook endpoint not responding; probing it' : 'webhook endpoint responding again',
     );
-    // a refused call does not say that others would be taken
-    if (change === 'closed' && outcomes.includes('success')) deps.onRecovered(endpointId);
   }
 
   return {

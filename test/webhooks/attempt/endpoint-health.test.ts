@@ -119,3 +119,20 @@ it('the breaker of a new URL stays closed when calls of the previous one fail la
   const { rows } = await test.database.pool.query('select breaker_until from webhook_endpoints');
   expect(rows).toEqual([{ breaker_until: null }]);
 });
+
+it('an endpoint has recovered with its first success since the breaker opened, also when a refused call closed it', async () => {
+  const [id = ''] = await endpoints(1);
+  const recovered: string[] = [];
+  const logger = createLogger('silent', 'test');
+  const store = createResultStore({ db: test.database.db, logger, onRecovered: (of) => recovered.push(of) });
+  const target = () => ({ id, openUntil: 0, failingSince: new Date(), loadedAt: new Date() }) as DeliveryTarget;
+  const answer = (httpStatus: number) => store.add({ ...resultOf(id, 0), httpStatus }, target());
+  for (let n = 0; n < 10; n++) await answer(503);
+  await answer(404);
+  const { rows } = await test.database.pool.query('select breaker_until as until from webhook_endpoints');
+  expect([rows, recovered]).toEqual([[{ until: null }], []]);
+  await answer(200);
+  expect(recovered).toEqual([id]);
+  await answer(200);
+  expect(recovered).toEqual([id]);
+});
