@@ -137,6 +137,8 @@ describe('webhook endpoints', () => {
     [{ url: 'nonsense' }, 'url'],
     [{ url: '' }, 'url'],
     [{ url: `https://example.com/${'x'.repeat(2048)}` }, 'url'],
+    [{ url: 'https://me:50%@93.184.215.14/' }, 'write %25'],
+    [{ url: 'https://%ff@93.184.215.14/' }, 'write %25'],
     [{ url: 'http://127.0.0.1:3000/' }, 'url'],
     [{ url: 'http://2130706433/' }, 'url'],
     [{ url: 'http://[::ffff:10.0.0.1]/' }, 'url'],

@@ -129,12 +129,13 @@ function begin(agents: ReturnType<typeof createAgents>, request: PostRequest, si
   const url = new URL(request.url);
   const secure = url.protocol === 'https:';
   const { hostname, port, path, auth } = urlToHttpOptions(url);
+  const hasOwnAuth = request.headers.some(({ name }) => name.toLowerCase() === 'authorization');
   const call = (secure ? https : http).request({
     method: 'POST',
     hostname,
     port,
     path,
-    ...(auth ? { auth } : {}),
+    ...(auth && !hasOwnAuth ? { auth } : {}),
     agent: secure ? agents.https : agents.http,
     signal,
   });

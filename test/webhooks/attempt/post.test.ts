@@ -6,6 +6,7 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import type { Header } from '../../../src/contract/email.ts';
 import { createOutbound } from '../../../src/security/outbound.ts';
 import { createPoster, MAX_RESPONSE_BYTES, type Poster, type PostOutcome } from '../../../src/webhooks/attempt/post.ts';
 import { makeCertificate, type TestCertificate } from '../../helpers/servers/test-ca.ts';
@@ -66,15 +67,12 @@ async function raw(speak: (socket: Socket) => void): Promise<string> {
 
 function post(
   url: string,
-  options: { by?: Poster; timeoutMs?: number; signal?: AbortSignal } = {},
+  options: { by?: Poster; timeoutMs?: number; signal?: AbortSignal; more?: Header[] } = {},
 ): Promise<PostOutcome> {
-  const { by = poster(), timeoutMs = 5_000, signal } = options;
+  const { by = poster(), timeoutMs = 5_000, signal, more = [] } = options;
   return by.post({
     url,
-    headers: [
-      { name: 'X-One', value: 'first' },
-      { name: 'x-one', value: 'second' },
-    ],
+    headers: [{ name: 'X-One', value: 'first' }, { name: 'x-one', value: 'second' }, ...more],
     body: Buffer.from('{"ü":1}'),
     timeoutMs,
     ...(signal ? { signal } : {}),
@@ -112,6 +110,15 @@ describe('a call', () => {
     const url = await web((response) => response.end());
     await post(url.replace('http://', 'http://user:p%40ss@'));
     expect(got[0]?.headers.join(' ')).toContain(`Authorization Basic ${btoa('user:p@ss')}`);
+  });
+
+  it('sends an Authorization header of the endpoint instead', async () => {
+    const url = await web((response) => response.end());
+    const more = [{ name: 'authorization', value: 'Bearer one' }];
+    await post(url.replace('http://', 'http://user:password@'), { more });
+    const sent = (got[0]?.headers ?? []).map((text) => text.toLowerCase());
+    expect(sent.filter((text) => text === 'authorization')).toHaveLength(1);
+    expect(sent).toContain('bearer one');
   });
 
   it('reuses a connection, and opens a new one when the server closes it at that moment', async () => {
