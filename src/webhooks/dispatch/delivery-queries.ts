@@ -117,7 +117,7 @@ export async function pendingOfRun(db: Db, workflowId: string): Promise<string[]
 export async function getDeliveryState(db: Db, deliveryId: string): Promise<DeliveryState | undefined> {
   const { rows } = await db.execute<DeliveryState & Record<string, unknown>>(
     sql`select d.status, p.workflow_id as "workflowId", p.started_at is not null as started,
-        exists (select from webhook_endpoints w where w.id = d.endpoint_id) as "hasEndpoint",
+        (select w.enabled from webhook_endpoints w where w.id = d.endpoint_id) as "isEnabled",
         exists (select from events e where e.id = d.event_id and ${IS_ERASED}) as "isErased"
       from deliveries d left join pending_deliveries p on p.delivery_id = d.id where d.id = ${deliveryId}`,
   );
@@ -128,8 +128,8 @@ interface DeliveryState {
   status: DeliveryStatus;
   workflowId: string | null;
   started: boolean;
-  /** false: its endpoint was deleted */
-  hasEndpoint: boolean;
+  /** whether its endpoint is enabled; null: it was deleted */
+  isEnabled: boolean | null;
   /** the content of its event was erased */
   isErased: boolean;
 }

@@ -16,13 +16,14 @@ const WAITED_FOR_MS = 2_000;
  * Its status and the breaker of its endpoint do not matter. A run that waits for its next attempt is signalled not to wait;
  * any other delivery goes to the relay, with a new schedule if it had ended.
  *
- * Throws ApiError `not_found`, also when its endpoint was deleted or its event erased; rejects with the client's error when
- * Temporal does not respond about a run that waits.
+ * Throws ApiError `not_found`, also when its endpoint was deleted or its event erased, and `invalid_parameters` when its endpoint is
+ * disabled, since it would be skipped; rejects with the client's error when Temporal does not respond about a run that waits.
  */
 export async function retryDelivery(client: Client, db: Db, deliveryId: string): Promise<void> {
   const seen = isId('delivery', deliveryId) ? await getDeliveryState(db, deliveryId) : undefined;
   if (!seen) throw new ApiError('not_found', 'no delivery with that id');
-  if (!seen.hasEndpoint) throw new ApiError('not_found', 'the endpoint of this delivery was deleted');
+  if (seen.isEnabled === null) throw new ApiError('not_found', 'the endpoint of this delivery was deleted');
+  if (!seen.isEnabled) throw new ApiError('invalid_parameters', 'the endpoint is disabled: enable it first');
   if (seen.isErased) throw new ApiError('not_found', 'the content of this event was erased with its mailbox or folder');
   const run = seen.status === 'pending' ? seen.workflowId : null;
   // its attempt is under way, or about to begin

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { ERASED, eraseEventsOf } from '../../../src/db/coordination/removal.ts';
-import { events } from '../../../src/db/schema/index.ts';
+import { events, webhookEndpoints } from '../../../src/db/schema/index.ts';
 import { newId } from '../../../src/new-id.ts';
 import { retryDelivery } from '../../../src/webhooks/dispatch/retry-delivery.ts';
 import { requeueDelivery } from '../../../src/webhooks/log/delivery-state.ts';
@@ -103,6 +103,19 @@ describe('a manual retry', () => {
       message: expect.stringContaining('was erased'),
     });
     expect(the.receiver.calls).toHaveLength(1);
+  });
+
+  it('of one whose endpoint is disabled is refused, and leaves it as it was', async () => {
+    await the.work();
+    const id = await oneDelivery();
+    await the.end(deliveryWorkflowId(id));
+    const before = await the.log();
+    await the.db.update(webhookEndpoints).set({ enabled: false });
+    await expect(retryDelivery(the.client, the.db, id)).rejects.toMatchObject({
+      code: 'invalid_parameters',
+      message: expect.stringContaining('the endpoint is disabled: enable it first'),
+    });
+    expect(await the.log()).toEqual(before);
   });
 
   it('of one whose event is erased before its call is skipped', async () => {
