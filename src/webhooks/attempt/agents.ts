@@ -2,6 +2,7 @@ import http from 'node:http';
 import https from 'node:https';
 import type { NetConnectOpts, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { urlToHttpOptions } from 'node:url';
 import { types } from 'node:util';
 import type { Outbound, VettedAddress } from '../../security/outbound.ts';
 
@@ -17,15 +18,26 @@ const IDLE_MS = 15_000;
  */
 const OPTIONS = { keepAlive: true, maxFreeSockets: 16, timeout: IDLE_MS };
 
+export interface Agents {
+  http: http.Agent;
+  https: https.Agent;
+}
+
 /**
  * Agents for HTTP and HTTPS that keep connections open and make each new one to an address that `outbound` has just
  * allowed. TLS is checked against the name in the URL. `ca` is for tests.
  */
-export function createAgents(
-  outbound: Pick<Outbound, 'resolve'>,
-  ca?: string,
-): { http: http.Agent; https: https.Agent } {
+export function createAgents(outbound: Pick<Outbound, 'resolve'>, ca?: string): Agents {
   return { http: new VettedHttpAgent(outbound), https: new VettedHttpsAgent(outbound, ca) };
+}
+
+/** Closes the idle connections to the host and port of a URL: the next call opens a new one. */
+export function closeIdle(agents: Agents, url: URL): void {
+  const secure = url.protocol === 'https:';
+  const { hostname, port = secure ? 443 : 80 } = urlToHttpOptions(url);
+  for (const [name, idle] of Object.entries((secure ? agents.https : agents.http).freeSockets)) {
+    if (name.startsWith(`${hostname}:${port}:`)) for (const socket of [...(idle ?? [])]) socket.destroy();
+  }
 }
 
 class VettedHttpAgent extends http.Agent {

@@ -5,7 +5,7 @@ import { urlToHttpOptions } from 'node:url';
 import { types } from 'node:util';
 import type { PostErrorKind } from '../../contract/webhook.ts';
 import { type Outbound, OutboundRefused, OutboundUnresolved } from '../../security/outbound.ts';
-import { createAgents } from './agents.ts';
+import { type Agents, closeIdle, createAgents } from './agents.ts';
 
 export interface PostRequest {
   /** http or https */
@@ -58,9 +58,10 @@ export function createPoster(outbound: Pick<Outbound, 'resolve'>, options: { ca?
       const response = await exchange(agents, request, end.signal)
         .catch((error: unknown) => {
           // The other side closed an idle connection just as it was used again, and most likely has not seen this call.
-          // If it has, a later attempt would repeat the call as well.
-          if (error instanceof StaleConnection) return exchange(agents, request, end.signal);
-          throw error;
+          // If it has, a later attempt would repeat the call as well. It may have closed the other idle ones too.
+          if (!(error instanceof StaleConnection)) throw error;
+          closeIdle(agents, new URL(request.url));
+          return exchange(agents, request, end.signal);
         })
         .catch((error: unknown) => (types.isNativeError(error) ? error : new Error('the call failed')))
         .finally(() => {
@@ -88,7 +89,7 @@ class StaleConnection extends Error {}
 class TooLarge extends Error {}
 
 /** One request and its response, or a rejection; the agent reuses the connection when the response was read whole. */
-function exchange(agents: ReturnType<typeof createAgents>, request: PostRequest, end: AbortSignal): Promise<Response> {
+function exchange(agents: Agents, request: PostRequest, end: AbortSignal): Promise<Response> {
   return new Promise((resolve, reject) => {
     const call = begin(agents, request, end);
     let hasResponse = false;
@@ -125,7 +126,7 @@ function boundReceived(call: ClientRequest, socket: Socket): void {
   call.once('close', () => socket.off('data', check));
 }
 
-function begin(agents: ReturnType<typeof createAgents>, request: PostRequest, signal: AbortSignal): ClientRequest {
+function begin(agents: Agents, request: PostRequest, signal: AbortSignal): ClientRequest {
   const url = new URL(request.url);
   const secure = url.protocol === 'https:';
   const { hostname, port, path, auth } = urlToHttpOptions(url);

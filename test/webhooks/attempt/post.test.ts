@@ -133,6 +133,20 @@ describe('a call', () => {
     expect(connections).toBe(2);
   });
 
+  it('is repeated on a new connection when the server has closed all those that are kept open', async () => {
+    const by = poster();
+    const used = new Set<Socket>();
+    const url = await web((response, request) => {
+      if (used.has(request.socket)) request.socket.destroy();
+      else response.end('ok');
+      used.add(request.socket);
+    });
+    await Promise.all([post(url, { by }), post(url, { by }), post(url, { by })]);
+    expect(connections).toBe(3);
+    expect(await post(url, { by })).toMatchObject({ httpStatus: 200, error: null });
+    expect(connections).toBe(4);
+  });
+
   it('never follows a redirect', async () => {
     const url = await web((response) => response.writeHead(302, { location: '/elsewhere' }).end());
     expect(await post(url)).toMatchObject({ httpStatus: 302, error: null });
