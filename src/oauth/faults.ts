@@ -44,6 +44,13 @@ const ROWS: readonly Row[] = [
   { error: 'temporarily_unavailable', fault: 'provider', meaning: 'the token endpoint is temporarily unavailable' },
   { error: 'server_error', fault: 'provider', meaning: 'the token endpoint failed' },
   { error: 'slow_down', fault: 'provider', meaning: 'the token endpoint asks for fewer requests' },
+  // Google says `invalid_grant` of assertions, too
+  {
+    error: 'invalid_grant',
+    description: /^Invalid JWT: Token must be a short-lived token/,
+    fault: 'provider',
+    meaning: 'the clock of this host differs from that of the provider: set it',
+  },
 
   { description: aadsts(7000222), fault: 'app', meaning: 'the client secret of the app has expired: create a new one' },
   {
@@ -66,6 +73,24 @@ const ROWS: readonly Row[] = [
   { description: aadsts(70011), fault: 'app', meaning: 'the scope of the app is not valid' },
   { error: 'invalid_client', fault: 'app', meaning: 'the client id or the client secret is wrong' },
   { error: 'unauthorized_client', fault: 'app', meaning: 'the app may not use this kind of sign-in' },
+  {
+    error: 'invalid_grant',
+    description: /^Invalid JWT Signature/,
+    fault: 'app',
+    meaning: 'the key of the service account was deleted or replaced: enter a new one',
+  },
+  {
+    error: 'invalid_grant',
+    description: /^Robot is disabled/,
+    fault: 'app',
+    meaning: 'the service account is disabled: enable it',
+  },
+  {
+    error: 'invalid_grant',
+    description: /^Invalid grant: account not found/,
+    fault: 'app',
+    meaning: 'the service account does not exist',
+  },
   { error: 'deleted_client', fault: 'app', meaning: 'the app was deleted at the provider' },
   { error: 'redirect_uri_mismatch', fault: 'app', meaning: 'the redirect address is not registered for the app' },
   { error: 'invalid_scope', fault: 'app', meaning: 'the scope of the app is not valid' },

@@ -153,6 +153,17 @@ describe('the app', () => {
       { status: 401, error: 'deleted_client', description: 'The OAuth client was deleted.' },
       /deleted/,
     ],
+    ...(
+      [
+        ['has a service account whose key was deleted', 'Invalid JWT Signature.', /key of the service account/],
+        ['has a disabled service account', 'Robot is disabled.', /service account is disabled.*invalid_grant/],
+        ['has a deleted service account', 'Invalid grant: account not found', /service account does not exist/],
+      ] as const
+    ).map(([name, description, detail]): [string, TokenFailure, RegExp] => [
+      name,
+      { status: 400, error: 'invalid_grant', description },
+      detail,
+    ]),
     [
       'may not act for users at Google',
       {
@@ -182,6 +193,16 @@ describe('the provider', () => {
       'cannot be reached',
       { cause: Object.assign(new Error(), { code: 'ECONNREFUSED' }) },
       /could not be reached: connection refused/,
+    ],
+    [
+      'has another time than this host',
+      {
+        status: 400,
+        error: 'invalid_grant',
+        description:
+          'Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable timeframe. Check your iat and exp values in the JWT claim.',
+      },
+      /clock of this host/,
     ],
     ['responds without a token', { status: 200 }, /did not return a token/],
   ])('%s', (_, failure, detail) => {
