@@ -1,4 +1,5 @@
 import { reasonOf } from '../mail-wire/mail-error.ts';
+import type { Grant } from './grant.ts';
 
 /*
  * Whose fault it is when no token could be obtained, and what follows:
@@ -27,6 +28,8 @@ interface Row {
   /** found in `error_description`; Microsoft's numbers are those of https://login.microsoftonline.com/error */
   description?: RegExp;
   status?: (status: number) => boolean;
+  /** undefined: any */
+  grant?: Grant['kind'];
   fault: Fault;
   /** what happened, and what to do */
   meaning: string;
@@ -71,7 +74,18 @@ const ROWS: readonly Row[] = [
   { description: aadsts(90002), fault: 'app', meaning: 'the provider knows no such tenant' },
   { description: aadsts(50011), fault: 'app', meaning: 'the redirect address is not registered for the app' },
   { description: aadsts(70011), fault: 'app', meaning: 'the scope of the app is not valid' },
+  {
+    description: aadsts(7000112),
+    fault: 'owner',
+    meaning: 'the app is disabled in the organization: ask its administrator',
+  },
   { error: 'invalid_client', fault: 'app', meaning: 'the client id or the client secret is wrong' },
+  {
+    error: 'unauthorized_client',
+    grant: 'service_account',
+    fault: 'owner',
+    meaning: 'the administrator of the domain has not allowed the service account to act for its users',
+  },
   { error: 'unauthorized_client', fault: 'app', meaning: 'the app may not use this kind of sign-in' },
   {
     error: 'invalid_grant',
@@ -92,6 +106,7 @@ const ROWS: readonly Row[] = [
     meaning: 'the service account does not exist',
   },
   { error: 'deleted_client', fault: 'app', meaning: 'the app was deleted at the provider' },
+  { error: 'no_service_account', fault: 'app', meaning: 'the app has no service account' },
   { error: 'redirect_uri_mismatch', fault: 'app', meaning: 'the redirect address is not registered for the app' },
   { error: 'invalid_scope', fault: 'app', meaning: 'the scope of the app is not valid' },
   { error: 'org_internal', fault: 'app', meaning: 'the app is restricted to users of another organization' },
@@ -151,13 +166,17 @@ const ROWS: readonly Row[] = [
 /** What nothing else explains; the next attempt may succeed. */
 const UNKNOWN: Row = { fault: 'provider', meaning: 'the token endpoint did not return a token' };
 
-/** Whose fault a failure is, and a text for people. The description of the provider stays out: it may name users. */
-export function judge(failure: TokenFailure): { fault: Fault; detail: string } {
+/**
+ * Whose fault a failure is, and a text for people. The description of the provider stays out: it may name users. `grant`: what the
+ * token was requested by; undefined: unknown.
+ */
+export function judge(failure: TokenFailure, grant?: Grant['kind']): { fault: Fault; detail: string } {
   const { status, error, description = '', cause } = failure;
   if (status === undefined)
     return { fault: 'provider', detail: `the token endpoint could not be reached: ${reasonOf(cause)}` };
   const fits = (row: Row) =>
     (row.error === undefined || row.error === error) &&
+    (row.grant === undefined || row.grant === grant) &&
     (row.description === undefined || row.description.test(description)) &&
     (row.status === undefined || row.status(status));
   const { fault, meaning } = ROWS.find(fits) ?? UNKNOWN;

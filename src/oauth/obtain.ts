@@ -81,7 +81,7 @@ const ASSERTION_SECONDS = 3600;
 /** A token for `subject` by the signature of a service account (RFC 7523, 2.1). */
 async function requestByAssertion(fetch: OutboundFetch, app: StoredApp, subject: string): Promise<Issued> {
   const { serviceAccountEmail: iss, privateKey, endpoints } = app;
-  if (iss === null || privateKey === null) throw new NoToken({ status: 400, error: 'unauthorized_client' });
+  if (iss === null || privateKey === null) throw new NoToken({ status: 400, error: 'no_service_account' });
   const iat = Math.floor(Date.now() / 1000);
   const scope = app.provider === 'google' ? googleScopes(app.scope) : app.scope;
   const claims = { iss, sub: subject, scope, aud: endpoints.tokenUrl, iat, exp: iat + ASSERTION_SECONDS };

@@ -10,7 +10,14 @@ import {
   tokensLocation,
 } from '../db/coordination/oauth-tokens.ts';
 import type { Db, Queryable } from '../db/driver/client.ts';
-import { getApp, markAppFailing, markAppWorking, type StoredApp, takeProbe } from '../db/queries/oauth-apps.ts';
+import {
+  getApp,
+  markAppFailing,
+  markAppWorking,
+  returnProbe,
+  type StoredApp,
+  takeProbe,
+} from '../db/queries/oauth-apps.ts';
 import { MailError, type MailSide } from '../mail-wire/mail-error.ts';
 import type { Logger } from '../runtime/logger.ts';
 import { measured } from '../runtime/measure.ts';
@@ -135,8 +142,10 @@ export function createTokens(deps: TokenDeps): Tokens {
     async first(given, user) {
       const grant = grantOf(given);
       const { result, noteApp } = await obtain(deps, db, grant, { accountId: null, user, refreshToken: null });
-      await noteApp();
+      // nothing is known of an app by one caller's grant, which may belong to another client
       if ('fault' in result) throw errorOf(result, 'imap');
+      // a failure of the database must not lose what was issued; the next account records that the app works
+      await noteApp().catch(() => {});
       return result;
     },
     async signIn(signIn) {
@@ -276,7 +285,8 @@ async function obtain(deps: TokenDeps, db: Queryable, grant: Grant, whom: TokenU
   const { fetch, secrets, logger } = deps;
   const appId = appIdOf(grant);
   const app = appId === undefined ? undefined : await getApp(db, secrets, appId);
-  if (app?.failingSince && !(await takeProbe(deps.db, app.id)))
+  // a connect asks without: its caller's grant may be refused, which tests nothing
+  if (app?.failingSince && whom.accountId !== null && !(await takeProbe(deps.db, app.id)))
     return { result: { fault: 'app', detail: appDetail(app.id, app.failure) }, noteApp: NOTHING };
   try {
     const issued = await obtainToken({ fetch, findApp: async () => app }, grant, whom);
@@ -288,17 +298,21 @@ async function obtain(deps: TokenDeps, db: Queryable, grant: Grant, whom: TokenU
     return { result: await stored(db, issued), noteApp };
   } catch (cause) {
     if (!(cause instanceof NoToken)) throw cause;
-    const { fault, detail } = judge(cause.failure);
+    const { fault, detail } = judge(cause.failure, grant.kind);
     measured('oauthToken', { outcome: fault });
     const { retryAfterMs } = cause.failure;
     const refusal = { fault, detail, retryAfterMs, cause };
-    if (fault !== 'app' || appId === undefined) return { result: refusal, noteApp: NOTHING };
-    const noteApp = async () => {
-      if (app && (await markAppFailing(deps.db, app.id, detail)))
-        logger.error({ appId: app.id, detail }, 'OAuth app is failing');
-    };
+    const noteApp = app ? () => noteRefusal(deps, app, refusal) : NOTHING;
+    if (fault !== 'app' || appId === undefined) return { result: refusal, noteApp };
     return { result: { ...refusal, detail: appDetail(appId, detail) }, noteApp };
   }
+}
+
+async function noteRefusal({ db, logger }: TokenDeps, app: StoredApp, { fault, detail }: Refusal): Promise<void> {
+  // it says nothing of the app: another account asks next, at once
+  if (fault === 'owner' && app.failingSince) await returnProbe(db, app.id);
+  if (fault === 'app' && (await markAppFailing(db, app, detail)))
+    logger.error({ appId: app.id, detail }, 'OAuth app is failing');
 }
 
 const appDetail = (id: string, detail: string) => `the OAuth app ${id} is failing: ${detail}`;

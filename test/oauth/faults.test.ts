@@ -85,8 +85,23 @@ describe('the owner', () => {
       { status: 400, error: 'invalid_grant', description: 'Refresh token is invalid' },
       /revoked/,
     ],
+    [
+      'is in an organization that has disabled the app',
+      microsoft(7000112, "Application '…'(Mail) is disabled.", 'unauthorized_client'),
+      /disabled in the organization.*AADSTS7000112/,
+    ],
   ])('%s', (_, failure, detail) => {
     expect(judge(failure)).toEqual({ fault: 'owner', detail: expect.stringMatching(detail) });
+  });
+
+  it('is in a domain whose administrator has not allowed the service account', () => {
+    const description =
+      'Client is unauthorized to retrieve access tokens using this method, or client not authorized for any of the scopes requested.';
+    const failure = { status: 401, error: 'unauthorized_client', description };
+    expect(judge(failure, 'service_account')).toEqual({
+      fault: 'owner',
+      detail: expect.stringMatching(/administrator of the domain.*unauthorized_client/),
+    });
   });
 });
 
@@ -165,15 +180,11 @@ describe('the app', () => {
       detail,
     ]),
     [
-      'may not act for users at Google',
-      {
-        status: 401,
-        error: 'unauthorized_client',
-        description:
-          'Client is unauthorized to retrieve access tokens using this method, or client not authorized for any of the scopes requested.',
-      },
+      'may not use refresh tokens at Google',
+      { status: 401, error: 'unauthorized_client', description: 'Unauthorized' },
       /may not use/,
     ],
+    ['has no service account', { status: 400, error: 'no_service_account' }, /no service account/],
   ])('%s', (_, failure, detail) => {
     expect(judge(failure)).toEqual({ fault: 'app', detail: expect.stringMatching(detail) });
   });

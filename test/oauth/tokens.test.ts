@@ -1,15 +1,24 @@
-import { randomBytes } from 'node:crypto';
+import { generateKeyPairSync, randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { eq, sql } from 'drizzle-orm';
 import type { OAuth2Credentials } from '../../src/contract/oauth.ts';
 import { putTokens } from '../../src/db/coordination/oauth-tokens.ts';
+import {
+  type AppSecrets,
+  type AppSettings,
+  changeApp,
+  getApp,
+  markAppFailing,
+  type StoredApp,
+  takeProbe,
+} from '../../src/db/queries/oauth-apps.ts';
 import { accounts, oauthTokens } from '../../src/db/schema/index.ts';
 import { sealCredentials } from '../../src/mailbox/settings.ts';
 import { columnsOf } from '../../src/oauth/tokens.ts';
 import { createSecrets } from '../../src/security/secrets.ts';
 import { testTokens } from '../helpers/product/mail-session.ts';
 import { storeAccount } from '../helpers/product/stored-account.ts';
-import { type AuthServer, startAuthServer } from '../helpers/servers/auth-server.ts';
+import { type AuthServer, startAuthServer, storeApp } from '../helpers/servers/auth-server.ts';
 import { type TestDatabase, testDatabase } from '../helpers/servers/postgres.ts';
 
 const secrets = createSecrets({ current: randomBytes(32) });
@@ -44,7 +53,8 @@ async function store(oauth2: OAuth2Credentials): Promise<void> {
   const first = await newTokens().first(oauth2, USER);
   const credentials = sealCredentials(secrets, accountId, { imapPassword: undefined, smtpPassword: undefined, oauth2 });
   await db.update(accounts).set({ credentials }).where(eq(accounts.id, accountId));
-  await db.transaction((tx) => putTokens(tx, { accountId, appId: null, ...columnsOf(secrets, accountId, first) }));
+  const appId = oauth2.app_id ?? null;
+  await db.transaction((tx) => putTokens(tx, { accountId, appId, ...columnsOf(secrets, accountId, first) }));
   server.requests.length = 0;
 }
 
@@ -209,5 +219,92 @@ describe('a request that fails', () => {
     expect((await tokens.current(accountId, 'imap')).value).toBe(value);
     await pass(3700);
     expect((await tokens.current(accountId, 'imap')).value).not.toBe(value);
+  });
+});
+
+describe('an app', () => {
+  const newApp = (more: Partial<AppSecrets & AppSettings> = {}) => storeApp(test.database, secrets, server, more);
+  const serviceAccount = () => {
+    const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
+    const pem = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
+    return { serviceAccountEmail: 'mail@project.example.test', privateKey: pem };
+  };
+  const refuse = (error: string, status = 400) => {
+    server.script = () => ({ status, body: { error } });
+  };
+  const issue = () => {
+    server.script = () => ({ status: 200, body: { access_token: 'a', expires_in: 3600 } });
+  };
+  const isFailing = async ({ id }: StoredApp) =>
+    (await getApp(test.database.db, secrets, id))?.failingSince instanceof Date;
+
+  /** An app that fails and may be tested now, with two accounts whose tokens have expired. */
+  async function failingApp(): Promise<{ app: StoredApp; ids: [string, string] }> {
+    const app = await newApp();
+    const ids: string[] = [];
+    for (const user of [USER, 'bob@example.test']) {
+      accountId = await storeAccount(test.database);
+      await store({ refresh_token: await server.signIn(user), app_id: app.id });
+      await pass(3700);
+      ids.push(accountId);
+    }
+    await markAppFailing(test.database.db, app, 'the client secret is wrong');
+    await test.database.db.execute(sql`update oauth_apps set probe_at = null where id = ${app.id}`);
+    return { app, ids: ids as [string, string] };
+  }
+
+  it('is not failing by a connect that is refused', async () => {
+    const app = await newApp();
+    refuse('unauthorized_client');
+    const error = await failed(newTokens().first({ refresh_token: 'of another client', app_id: app.id }, USER));
+    expect(error).toMatchObject({ name: 'AppFailing', detail: expect.stringMatching(/may not use/) });
+    const none = await failed(newTokens().first({ grant: 'service_account', app_id: app.id }, USER));
+    expect(none).toMatchObject({ name: 'AppFailing', detail: expect.stringMatching(/has no service account/) });
+    expect(await isFailing(app)).toBe(false);
+  });
+
+  it('is not failing by a domain that does not allow its service account', async () => {
+    const app = await newApp(serviceAccount());
+    issue();
+    await store({ grant: 'service_account', app_id: app.id });
+    await pass(3700);
+    refuse('unauthorized_client', 401);
+    const refused = { code: 'invalid_credentials', detail: expect.stringMatching(/administrator of the domain/) };
+    const first = newTokens().first({ grant: 'service_account', app_id: app.id }, 'bob@elsewhere.test');
+    expect(await failed(first)).toMatchObject(refused);
+    expect(await failed(newTokens().current(accountId, 'imap'))).toMatchObject(refused);
+    expect(await isFailing(app)).toBe(false);
+  });
+
+  it('that fails is tested by the accounts that use it, whatever is connected in the meantime', async () => {
+    const { app, ids } = await failingApp();
+    refuse('unauthorized_client');
+    await failed(newTokens().first({ refresh_token: 'of another client', app_id: app.id }, USER));
+    server.script = () => undefined;
+    await newTokens().current(ids[0], 'imap');
+    expect(await isFailing(app)).toBe(false);
+  });
+
+  it('that fails is tested by another account at once when an owner took the permission back', async () => {
+    const { app, ids } = await failingApp();
+    refuse('invalid_grant');
+    expect(await failed(newTokens().current(ids[0], 'imap'))).toMatchObject({ code: 'invalid_credentials' });
+    server.script = () => undefined;
+    await newTokens().current(ids[1], 'imap');
+    expect(await isFailing(app)).toBe(false);
+  });
+
+  it('that is corrected during a request is not failing by its refusal, and is tested at once', async () => {
+    const { db } = test.database;
+    const app = await newApp();
+    await store({ refresh_token: await server.signIn(USER), app_id: app.id });
+    await pass(3700);
+    server.script = async () => {
+      await changeApp(db, secrets, app.id, (before) => ({ ...before, name: 'Corrected' }));
+      return { status: 401, body: { error: 'invalid_client' } };
+    };
+    expect(await failed(newTokens().current(accountId, 'imap'))).toMatchObject({ name: 'AppFailing' });
+    expect(await isFailing(app)).toBe(false);
+    expect(await takeProbe(db, app.id)).toBe(true);
   });
 });

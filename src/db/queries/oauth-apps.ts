@@ -131,11 +131,20 @@ const HAS_ACCOUNTS = sql`exists (select from oauth_tokens t where t.app_id = ${o
 /** Between two requests for all accounts of a failing app, in seconds. */
 const PROBE_SECONDS = 60;
 
-/** Records that the provider refuses the app, with an event. True: it is failing since now. */
-export async function markAppFailing(db: Db, id: string, failure: string): Promise<boolean> {
+/**
+ * Records that the provider refuses the app, with an event, unless it was changed since `updatedAt`: what was refused is no longer
+ * what it has. True: it is failing since now.
+ */
+export async function markAppFailing(
+  db: Db,
+  { id, updatedAt }: Pick<StoredApp, 'id' | 'updatedAt'>,
+  failure: string,
+): Promise<boolean> {
   return db.transaction(async (tx) => {
+    // no lock that a connect waits for, which has locked the account of the event
     const { rows } = await tx.execute<{ isNew: boolean }>(sql`
-      with before as (select id, failing_since from oauth_apps where id = ${id} for update)
+      with before as (select id, failing_since from oauth_apps
+        where id = ${id} and updated_at = ${updatedAt.toISOString()}::timestamptz for no key update)
       update oauth_apps a set failure = ${failure}, failing_since = coalesce(a.failing_since, now()),
         probe_at = now() + make_interval(secs => ${PROBE_SECONDS})
       from before where a.id = before.id returning before.failing_since is null as "isNew"`);
@@ -176,4 +185,9 @@ export async function takeProbe(db: Queryable, id: string): Promise<boolean> {
     update oauth_apps set probe_at = now() + make_interval(secs => ${PROBE_SECONDS})
     where id = ${id} and (probe_at is null or probe_at <= now())`);
   return rowCount === 1;
+}
+
+/** The request that `takeProbe` allowed tested nothing: any account may take the next one. */
+export async function returnProbe(db: Queryable, id: string): Promise<void> {
+  await db.execute(sql`update oauth_apps set probe_at = null where id = ${id} and failing_since is not null`);
 }

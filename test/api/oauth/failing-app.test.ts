@@ -28,6 +28,8 @@ async function accountOf(app: OAuthApp): Promise<string> {
   return accountId;
 }
 
+/** The app as a request used it. */
+const used = ({ id, updated_at }: OAuthApp) => ({ id, updatedAt: new Date(updated_at) });
 const appOf = ({ id }: OAuthApp) => api.get<OAuthApp>(`/oauth/apps/${id}`);
 const eventsOf = async (ids: string[]) =>
   (await Promise.all(ids.map((id) => storedEvents(api.database, id)))).flat().map(({ type, data }) => [type, data]);
@@ -36,7 +38,7 @@ it('has one event when it begins to fail and one when it works again, whatever t
   const { db } = api.database;
   const app = await newApp();
   const ids = [await accountOf(app), await accountOf(app), await accountOf(app)];
-  const began = await Promise.all(ids.map(() => markAppFailing(db, app.id, EXPIRED)));
+  const began = await Promise.all(ids.map(() => markAppFailing(db, used(app), EXPIRED)));
   expect(began.filter(Boolean)).toHaveLength(1);
   const shown = { id: app.id, provider: 'fastmail', name: 'CRM' };
   const failing = ['oauth_app.failing', { app: { ...shown, status: 'failing', status_detail: EXPIRED } }];
@@ -53,7 +55,7 @@ it('leaves its accounts running, which say so', async () => {
   const app = await newApp();
   const [id, other] = [await accountOf(app), await accountOf(await newApp())];
   const read = () => api.get<Account>(`/accounts/${id}`);
-  await markAppFailing(api.database.db, app.id, EXPIRED);
+  await markAppFailing(api.database.db, used(app), EXPIRED);
   const saying = { status: 'running', status_detail: `the OAuth app ${app.id} is failing: ${EXPIRED}` };
   expect(await read()).toMatchObject(saying);
   const { data } = await api.get<{ data: Account[] }>('/accounts?limit=250');
@@ -65,13 +67,21 @@ it('leaves its accounts running, which say so', async () => {
 });
 
 it('is failing after a change until the provider accepts one of its accounts; without accounts it is not', async () => {
-  const [used, unused] = [await newApp(), await newApp()];
-  await accountOf(used);
-  for (const app of [used, unused]) {
-    await markAppFailing(api.database.db, app.id, EXPIRED);
+  const [needed, unused] = [await newApp(), await newApp()];
+  await accountOf(needed);
+  for (const app of [needed, unused]) {
+    await markAppFailing(api.database.db, used(app), EXPIRED);
     expect(await appOf(app)).toMatchObject({ status: 'failing', status_detail: EXPIRED });
     await api.call('PATCH', `/oauth/apps/${app.id}`, { body: { client_secret: 'the next one' } });
   }
-  expect(await appOf(used)).toMatchObject({ status: 'failing', status_detail: EXPIRED });
+  expect(await appOf(needed)).toMatchObject({ status: 'failing', status_detail: EXPIRED });
   expect(await appOf(unused)).toMatchObject({ status: 'ok', status_detail: '', failing_since: null });
+});
+
+it('is not failing by the refusal of what it had before a change', async () => {
+  const app = await newApp();
+  await accountOf(app);
+  await api.call('PATCH', `/oauth/apps/${app.id}`, { body: { client_secret: 'the next one' } });
+  expect(await markAppFailing(api.database.db, used(app), EXPIRED)).toBe(false);
+  expect(await appOf(app)).toMatchObject({ status: 'ok', status_detail: '', failing_since: null });
 });

@@ -2,6 +2,9 @@ import { generateKeyPairSync, type JsonWebKey, sign } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import Provider, { type Configuration } from 'oidc-provider';
+import type { Database } from '../../../src/db/driver/client.ts';
+import { type AppSecrets, type AppSettings, createApp, type StoredApp } from '../../../src/db/queries/oauth-apps.ts';
+import type { Secrets } from '../../../src/security/secrets.ts';
 import { AuthStore } from './auth-store.ts';
 import { listenOnFreePort } from './free-port.ts';
 
@@ -162,6 +165,31 @@ export async function startAuthServer(options: AuthServerOptions = {}): Promise<
     answer(request, response).catch((error: unknown) => response.destroy(error as Error));
   };
   return server;
+}
+
+/** Saves an OAuth app with the client that is registered at that server. */
+export function storeApp(
+  { db }: Pick<Database, 'db'>,
+  secrets: Secrets,
+  { issuer, tokenUrl, clientId, clientSecret }: AuthServer,
+  more: Partial<AppSettings & AppSecrets> = {},
+): Promise<StoredApp> {
+  return createApp(db, secrets, {
+    provider: 'custom',
+    name: 'Test provider',
+    clientId,
+    clientSecret,
+    privateKey: null,
+    tenant: null,
+    cloud: null,
+    endpoints: { issuer, authorizationUrl: null, tokenUrl, revocationUrl: null, deviceUrl: null },
+    scope: 'openid email offline_access',
+    applicationScope: null,
+    secretIn: 'body',
+    hosts: ['127.0.0.1'],
+    serviceAccountEmail: null,
+    ...more,
+  });
 }
 
 const KEY_ID = 'signs';
