@@ -1,3 +1,4 @@
+import { sleep } from '../async.ts';
 import type { ConnectIntent, ServerLogin } from '../contract/account.ts';
 import { ApiError } from '../contract/errors.ts';
 import { isId } from '../contract/ids.ts';
@@ -9,6 +10,7 @@ import { getApp } from '../db/queries/oauth-apps.ts';
 import { grantOf } from '../oauth/grant.ts';
 import { appIdOf } from '../oauth/obtain.ts';
 import { columnsOf, type SignedIn, type StoredTokens, type Tokens } from '../oauth/tokens.ts';
+import { isUnavailable } from '../outage.ts';
 import type { Secrets } from '../security/secrets.ts';
 import { invalid, loginAddressOf, type SideLogin } from './connect-settings.ts';
 
@@ -38,6 +40,24 @@ export function addSignIn(intent: IntentWithTokens, appId: string, { tokens, add
   intent.tokens = tokens;
 }
 
+/** How long after the response tokens are stored in spite of a failing database, and how often that is attempted, ms. */
+const STORED_WITHIN_MS = 30_000;
+const STORE_EVERY_MS = 500;
+
+/**
+ * Stores tokens that were issued: repeats `store` while the database fails, for half a minute. An attempt that failed would leave
+ * the next one with a refresh token or a code that works once only.
+ */
+export async function storeIssued(store: () => Promise<void>): Promise<void> {
+  for (const until = performance.now() + STORED_WITHIN_MS; ; await sleep(STORE_EVERY_MS)) {
+    try {
+      return await store();
+    } catch (error) {
+      if (!isUnavailable(error) || performance.now() >= until) throw error;
+    }
+  }
+}
+
 export type ConnectTokens = ReturnType<typeof createConnectTokens>;
 
 /** The tokens of mailboxes that are being connected. */
@@ -61,7 +81,8 @@ export function createConnectTokens(deps: { db: Db; secrets: Secrets; tokens: To
   }
 
   function keepIntent(intentId: string, intent: IntentWithTokens): Promise<void> {
-    return replaceIntent(db, intentId, secrets.seal(intentLocation(intentId), JSON.stringify(intent)));
+    const sealed = secrets.seal(intentLocation(intentId), JSON.stringify(intent));
+    return storeIssued(() => replaceIntent(db, intentId, sealed));
   }
 
   /**

@@ -5,7 +5,7 @@ import { endDeviceSignIn as endStored, getDeviceSignIn, markAgreed } from '../db
 import { newId } from '../new-id.ts';
 import { AppFailing } from '../oauth/tokens.ts';
 import type { ConnectDeps } from './connect.ts';
-import { addSignIn, type IntentWithTokens } from './connect-tokens.ts';
+import { addSignIn, type IntentWithTokens, storeIssued } from './connect-tokens.ts';
 
 /** `waitS`: seconds until the next request; `intentId`: the owner agreed; `over`: it expired, or no longer exists. */
 export type DevicePoll = { waitS: number } | { intentId: string } | { over: true };
@@ -33,10 +33,12 @@ export function createDeviceActivities({ db, secrets, tokens }: Pick<ConnectDeps
     addSignIn(intent, appId, result);
     const intentId = newId('intent');
     const sealed = secrets.seal(intentLocation(intentId), JSON.stringify(intent));
-    await db.transaction(async (tx) => {
-      await saveIntent(tx, intentId, sealed, new Date());
-      await markAgreed(tx, signInId, intentId);
-    });
+    await storeIssued(() =>
+      db.transaction(async (tx) => {
+        await saveIntent(tx, intentId, sealed, new Date());
+        await markAgreed(tx, signInId, intentId);
+      }),
+    );
     return { intentId };
   }
 

@@ -1,10 +1,13 @@
 import { randomBytes } from 'node:crypto';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { eq } from 'drizzle-orm';
 import { createConnectActivities } from '../../src/activities/connect.ts';
+import { createDeviceActivities } from '../../src/activities/device-sign-in.ts';
 import { toFailure } from '../../src/activities/failures.ts';
+import { sleep } from '../../src/async.ts';
 import type { ConnectIntent } from '../../src/contract/account.ts';
 import { intentLocation, saveIntent } from '../../src/db/access/connect-intents.ts';
+import { saveDeviceSignIn } from '../../src/db/access/device-sign-ins.ts';
 import { accounts, oauthTokens } from '../../src/db/schema/index.ts';
 import { loginOf } from '../../src/mailbox/logins.ts';
 import { loadSyncSettings, openCredentials } from '../../src/mailbox/settings.ts';
@@ -14,6 +17,7 @@ import { FakeImap } from '../helpers/fakes/fake-imap.ts';
 import { FakeSmtp } from '../helpers/fakes/fake-smtp.ts';
 import { LOOPBACK, testTokens } from '../helpers/product/mail-session.ts';
 import { addUser, type MailUser } from '../helpers/product/mail-user.ts';
+import { storeApp } from '../helpers/servers/auth-server.ts';
 import { type OAuthServers, startOAuthServers } from '../helpers/servers/oauth-servers.ts';
 import { testDatabase, type TestDatabase } from '../helpers/servers/postgres.ts';
 
@@ -70,6 +74,8 @@ async function keep(intent: Intent): Promise<string> {
   await saveIntent(test.database.db, intentId, sealed, new Date());
   return intentId;
 }
+
+const newApp = () => storeApp(test.database, secrets, servers.auth);
 
 const connect = async (intent: Intent) =>
   (await activities().verifyMailbox({ intentId: await keep(intent) })).accountId;
@@ -159,6 +165,52 @@ describe('an attempt that is repeated', () => {
     for (let count = 0; count < 3; count++) {
       await expect(activities().verifyMailbox({ intentId })).rejects.toMatchObject({ code: 'provider_error' });
     }
+    expect(servers.auth.requests).toHaveLength(1);
+  });
+});
+
+describe('tokens that were issued', () => {
+  let recovered: Promise<unknown> | undefined;
+  afterEach(() => recovered);
+
+  /** Has statements of that kind on intents fail for a second, as on a full disk. */
+  async function failIntents(kind: 'insert' | 'update'): Promise<void> {
+    const { pool } = test.database;
+    await pool.query(`
+      create or replace function fail() returns trigger language plpgsql as
+        $$ begin raise exception 'full' using errcode = '53100'; end $$;
+      create trigger fails before ${kind} on connect_intents execute function fail()`);
+    recovered = sleep(1_000).then(() => pool.query('drop trigger fails on connect_intents'));
+  }
+
+  it('to a connect are stored after a failure of the database', async () => {
+    const oauth2 = { refresh_token: await servers.auth.signIn(user.user), ...ownClient() };
+    const intentId = await keep({ credentials: { user: user.user, oauth2, ...sides() } });
+    servers.auth.script = async () => {
+      await failIntents('update');
+      return undefined;
+    };
+    expect(await activities().verifyMailbox({ intentId })).toMatchObject({ accountId: expect.stringMatching(/^acc_/) });
+    expect(servers.auth.requests).toHaveLength(1);
+  });
+
+  it('to a sign-in on another device are stored after a failure of the database', async () => {
+    const { db } = test.database;
+    const app = await newApp();
+    const mailbox = { app_id: app.id, user: user.user };
+    const code = { deviceCode: 'd', userCode: 'u', verificationUri: 'v', verificationUriComplete: null, intervalS: 5 };
+    const signInId = newId('deviceSignIn');
+    const [createdAt, expiresAt] = [new Date(), new Date(Date.now() + 60_000)];
+    const request = { ...code, mailbox };
+    await saveDeviceSignIn(db, secrets, { id: signInId, appId: app.id, request, createdAt, expiresAt });
+    servers.auth.script = async () => {
+      await failIntents('insert');
+      return { status: 200, body: { access_token: 'a', refresh_token: 'r', expires_in: 3600 } };
+    };
+    const { pollDevice } = createDeviceActivities({ db, secrets, tokens: tokens() });
+    const agreed = await pollDevice({ signInId });
+    expect(agreed).toEqual({ intentId: expect.any(String) });
+    expect(await pollDevice({ signInId })).toEqual(agreed);
     expect(servers.auth.requests).toHaveLength(1);
   });
 });

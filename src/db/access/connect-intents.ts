@@ -5,9 +5,9 @@ import { connectIntents } from '../schema/index.ts';
 /** The column that holds an intent, for sealing it. */
 export const intentLocation = (id: string) => ({ table: 'connect_intents', column: 'intent', id });
 
-/** Stores what a caller sent, sealed, while the logins are verified. */
+/** Stores what a caller sent, sealed, while the logins are verified. Repeated, it stores nothing: the result of its commit may be lost. */
 export async function saveIntent(db: Queryable, id: string, sealed: Buffer, at: Date): Promise<void> {
-  await db.insert(connectIntents).values({ id, intent: sealed, createdAt: at });
+  await db.insert(connectIntents).values({ id, intent: sealed, createdAt: at }).onConflictDoNothing();
 }
 
 /** Reads what the caller sent, or the account saved for it. Undefined: the request was already answered; save nothing. */
