@@ -7,7 +7,7 @@ import { logInWithToken } from './bearer.ts';
 import { Ended, NO_LOGIN, smtpErrorOf } from './errors.ts';
 
 /**
- * Milliseconds for name look-up, connect, TLS and login together. Whoever connects a mailbox waits as long as a message does: what
+ * Milliseconds for name look-up, connect, TLS and login together. The caller who connects a mailbox waits as long as a message does: what
  * can be connected can send.
  */
 export const LOGIN_TIMEOUT_MS = 20_000;

@@ -43,7 +43,7 @@ export function guardStorage(storage: Storage, answerMs?: number): Storage {
       try {
         return withOutages(await guarded(work));
       } catch (error) {
-        // bytes that come after the deadline are read by nobody, and would hold their connection
+        // bytes that come after the deadline are not read, and would hold their connection
         work.then(
           (stream) => stream.destroy(),
           () => {},
