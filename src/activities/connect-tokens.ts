@@ -6,7 +6,7 @@ import { type OAuth2Credentials, OTHER_ADDRESS, type SignIn } from '../contract/
 import { intentLocation, replaceIntent } from '../db/access/connect-intents.ts';
 import { deleteTokens, putTokens } from '../db/coordination/oauth-tokens.ts';
 import type { Db, Tx } from '../db/driver/client.ts';
-import { getApp } from '../db/queries/oauth-apps.ts';
+import { getApp, holdApp } from '../db/queries/oauth-apps.ts';
 import { grantOf } from '../oauth/grant.ts';
 import { appIdOf } from '../oauth/obtain.ts';
 import { columnsOf, type SignedIn, type StoredTokens, type Tokens } from '../oauth/tokens.ts';
@@ -58,6 +58,8 @@ export async function storeIssued(store: () => Promise<void>): Promise<void> {
   }
 }
 
+const NO_SUCH_APP = 'credentials.oauth2.app_id: no OAuth app has this id';
+
 export type ConnectTokens = ReturnType<typeof createConnectTokens>;
 
 /** The tokens of mailboxes that are being connected. */
@@ -100,7 +102,7 @@ export function createConnectTokens(deps: { db: Db; secrets: Secrets; tokens: To
     const appId = appIdOf(grantOf(oauth2));
     if (appId === undefined) return;
     const app = isId('oauthApp', appId) ? await getApp(db, secrets, appId) : undefined;
-    if (!app) throw invalid('credentials.oauth2.app_id: no OAuth app has this id');
+    if (!app) throw invalid(NO_SUCH_APP);
     for (const side of ['imap', 'smtp'] as const) {
       if ('password' in sides[side] || app.hosts.includes(sides[side].host.toLowerCase())) continue;
       throw invalid(`credentials.${side}.host is none of the hosts of the OAuth app ${appId}`);
@@ -123,10 +125,14 @@ export function createConnectTokens(deps: { db: Db; secrets: Secrets; tokens: To
     return { ...server, password, token };
   }
 
-  /** Stores the tokens of a new grant; deletes those of an account without one. */
+  /**
+   * Stores the tokens of a new grant; deletes those of an account without one.
+   * @throws ApiError invalid_parameters when the app of the grant was deleted in the meantime
+   */
   async function save(tx: Tx, accountId: string, sides: Sides, issued: StoredTokens | undefined): Promise<void> {
     if (issued) {
       const appId = appIdOf(grantOf(grantIn(sides) ?? {})) ?? null;
+      if (appId !== null && !(await holdApp(tx, appId))) throw invalid(NO_SUCH_APP);
       await putTokens(tx, { accountId, appId, ...columnsOf(secrets, accountId, issued) });
     } else if (!grantIn(sides)) await deleteTokens(tx, accountId);
   }

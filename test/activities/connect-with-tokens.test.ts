@@ -8,6 +8,7 @@ import { sleep } from '../../src/async.ts';
 import type { ConnectIntent } from '../../src/contract/account.ts';
 import { intentLocation, saveIntent } from '../../src/db/access/connect-intents.ts';
 import { saveDeviceSignIn } from '../../src/db/access/device-sign-ins.ts';
+import { deleteApp } from '../../src/db/queries/oauth-apps.ts';
 import { accounts, oauthTokens } from '../../src/db/schema/index.ts';
 import { loginOf } from '../../src/mailbox/logins.ts';
 import { loadSyncSettings, openCredentials } from '../../src/mailbox/settings.ts';
@@ -212,6 +213,21 @@ describe('tokens that were issued', () => {
     expect(agreed).toEqual({ intentId: expect.any(String) });
     expect(await pollDevice({ signInId })).toEqual(agreed);
     expect(servers.auth.requests).toHaveLength(1);
+  });
+
+  it('are not stored without their app, which was deleted in the meantime', async () => {
+    const { db } = test.database;
+    const app = await newApp();
+    const oauth2 = { refresh_token: await servers.auth.signIn(user.user), app_id: app.id };
+    servers.auth.script = async () => {
+      await deleteApp(db, app.id);
+      return undefined;
+    };
+    expect(await failureOf({ credentials: { user: user.user, oauth2, ...sides() } })).toEqual({
+      code: 'invalid_parameters',
+      detail: expect.stringMatching(/no OAuth app has this id/),
+    });
+    expect(await db.select().from(oauthTokens).where(eq(oauthTokens.appId, app.id))).toEqual([]);
   });
 });
 

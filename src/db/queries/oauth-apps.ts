@@ -119,11 +119,20 @@ export async function changeApp(
 
 /** `used`: accounts log in with it. */
 export async function deleteApp(db: Queryable, id: string): Promise<'deleted' | 'used' | 'none'> {
-  const { rowCount } = await db.execute(sql`
-    delete from oauth_apps a where id = ${id} and not exists (select from oauth_tokens t where t.app_id = a.id)`);
-  if (rowCount) return 'deleted';
-  const [row] = await db.select({ id: oauthApps.id }).from(oauthApps).where(eq(oauthApps.id, id));
-  return row ? 'used' : 'none';
+  return db.transaction(async (tx) => {
+    const [row] = await tx.select({ id: oauthApps.id }).from(oauthApps).where(eq(oauthApps.id, id)).for('update');
+    if (!row) return 'none';
+    // a separate statement: it sees what a connect stored that held the app until then
+    const { rowCount } = await tx.execute(sql`
+      delete from oauth_apps a where id = ${id} and not exists (select from oauth_tokens t where t.app_id = a.id)`);
+    return rowCount ? 'deleted' : 'used';
+  });
+}
+
+/** Keeps an app from being deleted until the transaction ends. False: it does not exist. */
+export async function holdApp(tx: Tx, id: string): Promise<boolean> {
+  const { rowCount } = await tx.execute(sql`select from oauth_apps where id = ${id} for key share`);
+  return rowCount === 1;
 }
 
 const HAS_ACCOUNTS = sql`exists (select from oauth_tokens t where t.app_id = ${oauthApps.id})`;

@@ -2,6 +2,8 @@ import { generateKeyPairSync } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { OAuthApp, OAuthAppVerification } from '../../../src/contract/oauth.ts';
 import { putTokens } from '../../../src/db/coordination/oauth-tokens.ts';
+import { holdApp } from '../../../src/db/queries/oauth-apps.ts';
+import { waitFor } from '../../helpers/assert/wait.ts';
 import { type ApiUnderTest, apiUnderTest } from '../../helpers/product/api-under-test.ts';
 import { LOOPBACK_FETCH } from '../../helpers/product/mail-session.ts';
 import { type AuthServer, startAuthServer } from '../../helpers/servers/auth-server.ts';
@@ -35,6 +37,15 @@ async function create(body: object): Promise<OAuthApp> {
   const response = await api.call('POST', '/oauth/apps', { body });
   expect([response.statusCode, response.body]).toEqual([200, expect.any(String)]);
   return response.json();
+}
+
+/** Whether a statement on that table waits for a lock. */
+async function isWaiting(table: string): Promise<boolean> {
+  const { rowCount } = await api.database.pool.query(
+    `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like $1`,
+    [`%${table}%`],
+  );
+  return rowCount !== 0;
 }
 
 const detailOf = async (body: object) => {
@@ -135,6 +146,19 @@ describe('an app', () => {
     const tokens = { tokens: Buffer.from('sealed'), expiresAt: null, renewAt: null };
     await api.database.db.transaction((tx) => putTokens(tx, { accountId: `acc_${app.id}`, appId: app.id, ...tokens }));
     expect((await api.call('DELETE', `/oauth/apps/${app.id}`)).statusCode).toBe(409);
+  });
+
+  it('is not deleted while a connect stores its first account', async () => {
+    const app = await create(custom());
+    const tokens = { tokens: Buffer.from('sealed'), expiresAt: null, renewAt: null };
+    let deletion: Promise<number> | undefined;
+    await api.database.db.transaction(async (tx) => {
+      expect(await holdApp(tx, app.id)).toBe(true);
+      deletion = api.call('DELETE', `/oauth/apps/${app.id}`).then(({ statusCode }) => statusCode);
+      await waitFor(() => isWaiting('oauth_apps'), { what: 'the deletion to wait' });
+      await putTokens(tx, { accountId: `acc_${app.id}`, appId: app.id, ...tokens });
+    });
+    expect(await deletion).toBe(409);
   });
 
   it('keeps its secrets sealed', async () => {
