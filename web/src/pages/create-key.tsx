@@ -5,6 +5,7 @@ import { useOnce } from '../api/once.ts';
 import { DialogForm, ShowOnce } from '../ui/dialog.tsx';
 import { SelectField, TextField } from '../ui/field.tsx';
 import { type Picked, PickMailboxes } from './pick-mailboxes.tsx';
+import { isoOf } from '../ui/query.ts';
 
 const DAY_MS = 86_400_000;
 const LIVES = [
@@ -28,7 +29,7 @@ const SCOPES = [
 /** `from`: when the form was opened, ms, since a repeated call must say the same. */
 function expiryOf(life: string, date: string, from: number): string | null {
   if (life === '') return null;
-  const at = life === 'date' ? new Date(date) : new Date(from + Number(life) * DAY_MS);
+  const at = life === 'date' ? new Date(isoOf(date) ?? '') : new Date(from + Number(life) * DAY_MS);
   return at.toISOString();
 }
 

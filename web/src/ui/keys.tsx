@@ -9,6 +9,9 @@ const KEY = 'keys';
 /** What a row of any list is. */
 const ROWS = '#content .emails > li, #content .conversation > li, #content tbody tr';
 
+/** What the key r clicks: in a conversation that of the focused email, or of the last. */
+const REPLIES = '#content [aria-keyshortcuts="r"]';
+
 const PAGE_KEYS: [string, string][] = [
   ['j, k', 'next row, previous row; Enter opens it'],
   ['x', 'tick the row'],
@@ -68,7 +71,9 @@ function act(key: string): boolean {
     case 'x':
       return click(rows[here]?.querySelector<HTMLElement>('input[type="checkbox"]'));
     case 'r':
-      return click(document.querySelector<HTMLElement>('#content [aria-keyshortcuts="r"]'));
+      return click(
+        rows[here]?.querySelector<HTMLElement>(REPLIES) ?? [...document.querySelectorAll<HTMLElement>(REPLIES)].at(-1),
+      );
     case 'u':
       return click(document.querySelector<HTMLElement>('#content .crumb a'));
     case '/':
