@@ -1,7 +1,7 @@
 import { encodePath, normalizePath } from 'imapflow/lib/tools.js';
 import { internalsOf, isEmpty } from './imapflow-patches.ts';
 import { type ResponseCode, responseCode } from './response-codes.ts';
-import { type CommandLimits, type ImapSession, LONGEST_SILENCE_MS } from './session.ts';
+import type { CommandLimits, ImapSession } from './session.ts';
 import type { Untagged } from './tokens.ts';
 
 /** One argument of a command. */
@@ -42,13 +42,7 @@ export function command(
     }
     return responseCode(response);
   };
-  // many servers send nothing until they have changed the last of many messages
-  const silence = NAMES_MESSAGES.has(name) && namesMany(args[0]) ? { silenceMs: LONGEST_SILENCE_MS } : {};
-  return session.run(name, run, { ...silence, ...limits });
-}
-
-function namesMany(set: Argument | undefined): boolean {
-  return set !== undefined && !Array.isArray(set) && set.type === 'SEQUENCE' && /[,:]/.test(set.value);
+  return session.run(name, run, limits);
 }
 
 const NAMES_MESSAGES = new Set(['UID STORE', 'UID COPY', 'UID MOVE', 'UID EXPUNGE']);

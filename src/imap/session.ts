@@ -40,8 +40,8 @@ export interface CommandLimits {
 }
 
 /**
- * Milliseconds for which a server may be silent while it works: at a SEARCH in a large folder of which it has no index, or a change
- * of many messages.
+ * Milliseconds for which a server may be silent while it works: at a SEARCH in a large folder of which it has no index, or the
+ * deletion of a folder.
  */
 export const LONGEST_SILENCE_MS = 120_000;
 

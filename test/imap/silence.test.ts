@@ -1,7 +1,7 @@
 import { afterEach, expect, it } from '@jest/globals';
 import { deleteFolder } from '../../src/imap/change-folders.ts';
 import { listUids } from '../../src/imap/list-uids.ts';
-import { copyMessages, moveMessages } from '../../src/imap/move.ts';
+import { moveMessages } from '../../src/imap/move.ts';
 import { findByMessageId } from '../../src/imap/search.ts';
 import { selectFolder } from '../../src/imap/select.ts';
 import type { ImapSession } from '../../src/imap/session.ts';
@@ -38,8 +38,6 @@ async function runSlowly(name: string, run: (session: ImapSession) => Promise<un
 it.each<[string, (session: ImapSession) => Promise<unknown>]>([
   ['UID SEARCH', (session) => listUids(session)],
   ['UID SEARCH', (session) => findByMessageId(session, '<a@example.test>')],
-  ['UID MOVE', (session) => moveMessages(session, [1, 2], 'Work')],
-  ['UID COPY', (session) => copyMessages(session, [1, 2], 'Work')],
   ['DELETE', (session) => deleteFolder(session, 'Work')],
 ])('%s may be silent for long', async (name, run) => {
   await expect(runSlowly(name, run)).resolves.not.toThrow();
