@@ -198,16 +198,21 @@ it('a run whose activity is repeated leaves a delivery that failed to the batch 
   expect(claimed.length).toBeGreaterThan(0);
 });
 
-it('a replay that is cancelled is not attempted by runs that had not begun', async () => {
-  await the.happen(emails(60));
+/** A replay of so many delivered events, whose runs have not begun; `calls`: those before it. */
+async function claimedReplay(count: number) {
+  await the.happen(emails(count));
   await the.work();
   await relayUntilDone();
   const calls = the.receiver.calls.length;
   await the.stopWork();
   const replayId = newId('replay');
   await createReplay(the.db, { id: replayId, endpointId, filter: {} });
-  await queueReplayed(the.db, replayId, 60);
-  const runs = await the.relayOnce();
+  await queueReplayed(the.db, replayId, count);
+  return { calls, replayId, runs: await the.relayOnce() };
+}
+
+it('a replay that is cancelled is not attempted by runs that had not begun', async () => {
+  const { calls, replayId, runs } = await claimedReplay(60);
   expect(runs.flatMap((run) => run.deliveries)).toHaveLength(60);
   await cancelReplay(the.db, replayId);
   await the.work();
@@ -220,15 +225,7 @@ it('a replay that is cancelled is not attempted by runs that had not begun', asy
 it.each(['disabled', 'deleted'])(
   'a replay whose endpoint is %s midway puts back what it has not attempted',
   async (how) => {
-    await the.happen(emails(20));
-    await the.work();
-    await relayUntilDone();
-    const calls = the.receiver.calls.length;
-    await the.stopWork();
-    const replayId = newId('replay');
-    await createReplay(the.db, { id: replayId, endpointId, filter: {} });
-    await queueReplayed(the.db, replayId, 20);
-    const runs = await the.relayOnce();
+    const { calls, replayId, runs } = await claimedReplay(20);
     if (how === 'deleted') await deleteEndpoint(the.db, endpointId);
     else await the.db.update(webhookEndpoints).set({ enabled: false }).where(eq(webhookEndpoints.id, endpointId));
     await the.work();

@@ -1,3 +1,4 @@
+import { afterAll, beforeAll } from '@jest/globals';
 import type { Browser, HTTPRequest } from 'puppeteer-core';
 import { storeEmail, storeFolder } from '../../helpers/assert/rows.ts';
 import { freePort } from '../../helpers/servers/free-port.ts';
@@ -30,7 +31,7 @@ export const isCall =
     request.method() === method && new URL(request.url()).pathname.endsWith(path);
 
 /** Opens the dashboard, where it asks to sign in. */
-export async function openDesk(): Promise<Desk> {
+async function openDesk(): Promise<Desk> {
   const port = await freePort();
   const base = `http://127.0.0.1:${port}`;
   const api = await apiUnderTest({ publicUrl: base, deps: { pagesDir: BUILT_PAGES } });
@@ -54,6 +55,18 @@ export async function openDesk(): Promise<Desk> {
       await api.close();
     },
   };
+}
+
+/** Hooks of a test file: the dashboard is open and signed in from the first test on. Returns how to get it. */
+export function deskTests(): () => Desk {
+  let desk: Desk | undefined;
+  beforeAll(async () => {
+    desk = await openDesk();
+    await desk.signIn();
+    await desk.sees('What is wrong now');
+  }, 120_000);
+  afterAll(() => desk?.close());
+  return () => desk as Desk;
 }
 
 async function answering({ page }: Browsing): Promise<Desk['answer']> {

@@ -1,19 +1,15 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { beforeAll, expect, test } from '@jest/globals';
 import { recordEvents } from '../../../src/db/outbox.ts';
 import { newId } from '../../../src/new-id.ts';
 import { waitFor } from '../../helpers/assert/wait.ts';
-import { type Desk, isCall, openDesk } from './desk.ts';
+import { type Desk, deskTests, isCall } from './desk.ts';
 
 /** The page of events as they happen, in a real browser. */
 
+const signedIn = deskTests();
 let desk: Desk;
 let happened = 0;
-beforeAll(async () => {
-  desk = await openDesk();
-  await desk.signIn();
-  await desk.sees('What is wrong now');
-}, 120_000);
-afterAll(() => desk?.close());
+beforeAll(() => void (desk = signedIn()));
 
 /** The next emails arrive, numbered on from the last one. */
 const happen = (count: number) =>

@@ -1,16 +1,12 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { beforeAll, expect, test } from '@jest/globals';
 import { waitFor } from '../../helpers/assert/wait.ts';
-import { type Desk, isCall, openDesk } from './desk.ts';
+import { type Desk, deskTests, isCall } from './desk.ts';
 
 /** What forms of the dashboard read from their fields, in a real browser. */
 
+const signedIn = deskTests();
 let desk: Desk;
-beforeAll(async () => {
-  desk = await openDesk();
-  await desk.signIn();
-  await desk.sees('What is wrong now');
-}, 120_000);
-afterAll(() => desk?.close());
+beforeAll(() => void (desk = signedIn()));
 
 test('folders whose paths have commas stay one entry each', async () => {
   const before = await desk.api.get<object>(`/accounts/${desk.account}`);

@@ -1,18 +1,14 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { beforeAll, expect, test } from '@jest/globals';
 import { createApiKey } from '../../../src/db/access/api-keys.ts';
 import { waitFor } from '../../helpers/assert/wait.ts';
-import { type Desk, isCall, openDesk } from './desk.ts';
+import { type Desk, deskTests, isCall } from './desk.ts';
 import { storeAccount } from '../../helpers/product/stored-account.ts';
 
 /** What a user types in the dashboard stays where it is, whatever happens beside it, in a real browser. */
 
+const signedIn = deskTests();
 let desk: Desk;
-beforeAll(async () => {
-  desk = await openDesk();
-  await desk.signIn();
-  await desk.sees('What is wrong now');
-}, 120_000);
-afterAll(() => desk?.close());
+beforeAll(() => void (desk = signedIn()));
 
 const typed = () => desk.page.$eval('dialog textarea', (field) => field.value);
 

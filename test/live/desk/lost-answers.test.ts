@@ -1,16 +1,12 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { beforeAll, expect, test } from '@jest/globals';
 import { waitFor } from '../../helpers/assert/wait.ts';
-import { type Desk, isCall, openDesk } from './desk.ts';
+import { type Desk, deskTests, isCall } from './desk.ts';
 
 /** The dashboard while answers get lost, in a real browser: nothing is done twice. */
 
+const signedIn = deskTests();
 let desk: Desk;
-beforeAll(async () => {
-  desk = await openDesk();
-  await desk.signIn();
-  await desk.sees('What is wrong now');
-}, 120_000);
-afterAll(() => desk?.close());
+beforeAll(() => void (desk = signedIn()));
 
 const SENT = { object: 'EmailSent', id: 'email_1', account_id: 'acc_1', rejected: [] };
 const FAILED = {
