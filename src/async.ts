@@ -76,6 +76,25 @@ export async function withRenewal<T>(
 }
 
 /**
+ * Runs work again every `everyMs` until it succeeds, or has failed for `forMs`: then rejects with its last failure. `onFailure`
+ * sees each failure before that, and ends it too by throwing.
+ */
+export async function repeatFor<T>(
+  { forMs, everyMs }: { forMs: number; everyMs: number },
+  work: () => Promise<T>,
+  onFailure: (error: unknown) => void,
+): Promise<T> {
+  for (const until = performance.now() + forMs; ; await sleep(everyMs)) {
+    try {
+      return await work();
+    } catch (error) {
+      if (performance.now() >= until) throw error;
+      onFailure(error);
+    }
+  }
+}
+
+/**
  * Runs a maintenance task every `ms`, one at a time; a failure is logged. `stop` resolves when a current run has ended.
  */
 export function every(ms: number, work: () => Promise<void>, logger: Logger): { stop(): Promise<void> } {

@@ -1,4 +1,4 @@
-import { sleep } from '../async.ts';
+import { repeatFor } from '../async.ts';
 import type { ConnectIntent, ServerLogin } from '../contract/account.ts';
 import { ApiError } from '../contract/errors.ts';
 import { isId } from '../contract/ids.ts';
@@ -48,14 +48,10 @@ const STORE_EVERY_MS = 500;
  * Stores tokens that were issued: repeats `store` while the database fails, for half a minute. An attempt that failed would leave
  * the next one with a refresh token or a code that works once only.
  */
-export async function storeIssued(store: () => Promise<void>): Promise<void> {
-  for (const until = performance.now() + STORED_WITHIN_MS; ; await sleep(STORE_EVERY_MS)) {
-    try {
-      return await store();
-    } catch (error) {
-      if (!isUnavailable(error) || performance.now() >= until) throw error;
-    }
-  }
+export function storeIssued(store: () => Promise<void>): Promise<void> {
+  return repeatFor({ forMs: STORED_WITHIN_MS, everyMs: STORE_EVERY_MS }, store, (error) => {
+    if (!isUnavailable(error)) throw error;
+  });
 }
 
 const NO_SUCH_APP = 'credentials.oauth2.app_id: no OAuth app has this id';

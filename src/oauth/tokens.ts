@@ -1,4 +1,4 @@
-import { createLimiter, sleep } from '../async.ts';
+import { createLimiter, repeatFor } from '../async.ts';
 import type { TokenTimes } from '../contract/account.ts';
 import type { DeviceGrant, OAuth2Credentials, SignIn } from '../contract/oauth.ts';
 import {
@@ -258,15 +258,10 @@ function spareOr(row: TokenRow, { accessToken }: StoredTokens, refusal: Refusal)
 const SAVE_EVERY_MS = 500;
 
 async function saveAfterOutage({ db, secrets, logger }: TokenDeps, row: TokenRow, next: StoredTokens): Promise<void> {
-  for (const until = performance.now() + 10 * MINUTE; ; ) {
-    try {
-      return await changeTokens(db, row, columnsOf(secrets, row.accountId, next));
-    } catch (err) {
-      if (performance.now() >= until) throw err;
-      logger.warn({ err, accountId: row.accountId }, 'could not store new tokens; retrying');
-      await sleep(SAVE_EVERY_MS);
-    }
-  }
+  const save = () => changeTokens(db, row, columnsOf(secrets, row.accountId, next));
+  return repeatFor({ forMs: 10 * MINUTE, everyMs: SAVE_EVERY_MS }, save, (err) =>
+    logger.warn({ err, accountId: row.accountId }, 'could not store new tokens; retrying'),
+  );
 }
 
 /** The result of a request for tokens. */

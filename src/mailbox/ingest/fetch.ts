@@ -144,9 +144,11 @@ async function fetchDelivered(
   const left = isRefused ? together : first.remaining;
   for (const meta of [...left, ...due.filter((each) => !together.includes(each))]) {
     const fetched = await attempt(ctx, undelivered, [meta], () => fetchAlone(ctx, meta));
-    if (!(fetched instanceof MailError)) for (const mail of fetched.mails) mails.push(mail);
     if (fetched instanceof MailError) failures.push({ uid: meta.uid, reason: fetched });
-    else if (fetched.empty.length > 0) failures.push({ uid: meta.uid, reason: new NoContent() });
+    else {
+      for (const mail of fetched.mails) mails.push(mail);
+      for (const uid of fetched.empty) failures.push({ uid, reason: new NoContent() });
+    }
     // the folder, and not a message in it
     if (isRefused && mails.length === 0 && failures.length === ENOUGH_REFUSALS) throw first;
   }

@@ -1,10 +1,11 @@
 import { useMutation, useQuery } from '@tanstack/preact-query';
-import { useEffect, useId, useRef, useState } from 'preact/hooks';
+import { useEffect, useId, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import { api, type EmailBatch, take } from '../api/client.ts';
 import { useOnce } from '../api/once.ts';
 import { Dialog } from '../ui/dialog.tsx';
 import { count } from '../ui/format.ts';
+import { useLeft } from '../ui/left.ts';
 import { Loading, Page, Problem, State } from '../ui/parts.tsx';
 import { type Change, type Chosen, useMailChanged } from './changes.ts';
 import { useListBefore } from './list.tsx';
@@ -58,8 +59,7 @@ export function useBatch(done: () => void = () => {}) {
 function BatchDialog({ parts, change, close }: Batches) {
   const [started, setStarted] = useState<ReadonlyMap<string, EmailBatch>>(new Map());
   const [refused, setRefused] = useState<ReadonlyMap<string, unknown>>(new Map());
-  const isClosed = useRef(false);
-  useEffect(() => () => void (isClosed.current = true), []);
+  const isClosed = useLeft();
   const left = parts.filter(({ account }) => !started.has(account));
   const once = useOnce();
   const start = useMutation({

@@ -1,10 +1,11 @@
 import { useMutation } from '@tanstack/preact-query';
-import { useEffect, useId, useRef, useState } from 'preact/hooks';
+import { useId, useState } from 'preact/hooks';
 import { api, type Email, type Schemas } from '../api/client.ts';
 import { useOnce } from '../api/once.ts';
 import { DialogForm } from '../ui/dialog.tsx';
 import { TextField } from '../ui/field.tsx';
 import { bytes } from '../ui/format.ts';
+import { useLeft } from '../ui/left.ts';
 import { toast } from '../ui/toast.tsx';
 import { addresses } from './list.tsx';
 import { useAccount } from './use-account.ts';
@@ -63,8 +64,7 @@ export function Compose({ email, answer, close }: { email: Email; answer: Answer
   const [text, setText] = useState('');
   const [files, setFiles] = useState<File[]>([]);
   const id = useId();
-  const isLeft = useRef(false);
-  useEffect(() => () => void (isLeft.current = true), []);
+  const isLeft = useLeft();
   const once = useOnce();
   const send = useMutation({
     mutationFn: async () => {

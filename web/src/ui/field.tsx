@@ -6,29 +6,19 @@ interface FieldProps {
   help?: ComponentChildren;
 }
 
-/** A labelled input. */
-export function TextField({
-  label,
-  help,
-  value,
-  set,
-  ...rest
-}: FieldProps & { value: string; set: (value: string) => void } & Omit<
-    JSX.InputHTMLAttributes<HTMLInputElement>,
-    'value' | 'label'
-  >) {
+interface ControlProps {
+  id: string;
+  class: string;
+  'aria-describedby'?: string;
+}
+
+/** A control below its label, and above its help; `children` draws it with these attributes. */
+function Field({ label, help, children }: FieldProps & { children: (props: ControlProps) => ComponentChildren }) {
   const id = useId();
   return (
     <div class="field">
       <label for={id}>{label}</label>
-      <input
-        id={id}
-        class="input"
-        value={value}
-        onInput={(event) => set(event.currentTarget.value)}
-        {...(help ? { 'aria-describedby': `${id}-help` } : {})}
-        {...rest}
-      />
+      {children({ id, class: 'input', ...(help ? { 'aria-describedby': `${id}-help` } : {}) })}
       {help && (
         <span class="help" id={`${id}-help`}>
           {help}
@@ -38,35 +28,26 @@ export function TextField({
   );
 }
 
-/** A labelled field of several lines. */
-export function AreaField({
-  label,
-  help,
-  value,
-  set,
-  ...rest
-}: FieldProps & { value: string; set: (value: string) => void } & Omit<
-    JSX.TextareaHTMLAttributes<HTMLTextAreaElement>,
+type Text<Attributes> = FieldProps & { value: string; set: (value: string) => void } & Omit<
+    Attributes,
     'value' | 'label'
-  >) {
-  const id = useId();
+  >;
+
+/** A labelled input. */
+export function TextField({ label, help, value, set, ...rest }: Text<JSX.InputHTMLAttributes<HTMLInputElement>>) {
   return (
-    <div class="field">
-      <label for={id}>{label}</label>
-      <textarea
-        id={id}
-        class="input"
-        value={value}
-        onInput={(event) => set(event.currentTarget.value)}
-        {...(help ? { 'aria-describedby': `${id}-help` } : {})}
-        {...rest}
-      />
-      {help && (
-        <span class="help" id={`${id}-help`}>
-          {help}
-        </span>
-      )}
-    </div>
+    <Field label={label} help={help}>
+      {(props) => <input {...props} value={value} onInput={(event) => set(event.currentTarget.value)} {...rest} />}
+    </Field>
+  );
+}
+
+/** A labelled field of several lines. */
+export function AreaField({ label, help, value, set, ...rest }: Text<JSX.TextareaHTMLAttributes<HTMLTextAreaElement>>) {
+  return (
+    <Field label={label} help={help}>
+      {(props) => <textarea {...props} value={value} onInput={(event) => set(event.currentTarget.value)} {...rest} />}
+    </Field>
   );
 }
 
@@ -76,26 +57,26 @@ export function SelectField({
   value,
   set,
   options,
-}: FieldProps & {
+}: Omit<FieldProps, 'help'> & {
   value: string;
   set: (value: string) => void;
   options: readonly (string | { value: string; label: string })[];
 }) {
-  const id = useId();
   return (
-    <div class="field">
-      <label for={id}>{label}</label>
-      <select id={id} class="input" value={value} onChange={(event) => set(event.currentTarget.value)}>
-        {options.map((option) => {
-          const { value: each, label: text } =
-            typeof option === 'string' ? { value: option, label: option.replaceAll('_', ' ') } : option;
-          return (
-            <option key={each} value={each}>
-              {text}
-            </option>
-          );
-        })}
-      </select>
-    </div>
+    <Field label={label}>
+      {(props) => (
+        <select {...props} value={value} onChange={(event) => set(event.currentTarget.value)}>
+          {options.map((option) => {
+            const { value: each, label: text } =
+              typeof option === 'string' ? { value: option, label: option.replaceAll('_', ' ') } : option;
+            return (
+              <option key={each} value={each}>
+                {text}
+              </option>
+            );
+          })}
+        </select>
+      )}
+    </Field>
   );
 }
