@@ -16,6 +16,7 @@ import { remapFolder, remapUids } from './folders/uidvalidity.ts';
 import { cursorLimitOf } from './ingest/commit.ts';
 import { ingest } from './ingest/ingest.ts';
 import { foldersToCheck, isSameMessage, matchMessages } from './ingest/match.ts';
+import type { NotDelivered } from './ingest/undelivered.ts';
 import { assertSelected, ensureSelected, type Selection, withSelected } from './selected.ts';
 import { type FolderState, loadFolder, updateFolder } from './store/folders.ts';
 import { type Candidate, findCandidates, locationsAt } from './store/locations.ts';
@@ -41,6 +42,8 @@ export interface FolderPassResult {
   missing: boolean;
   /** messages for which the storage has no room */
   leftOut: number;
+  /** messages that the server does not deliver */
+  undelivered: readonly NotDelivered[];
   /** folders whose vanished messages are known now */
   compared: string[];
   /** the other folders must be synced first, and then this one again with this `arrivalsBelow` */
@@ -76,7 +79,7 @@ async function passOnce(
 ): Promise<FolderPassResult & { renumbered: boolean }> {
   const notOpened = {
     ...{ opened: false, interrupted: false, changed: false, missing: false },
-    ...{ leftOut: 0, compared: [], othersFirst: null, renumbered: false },
+    ...{ leftOut: 0, undelivered: [], compared: [], othersFirst: null, renumbered: false },
   };
   // Read before SELECT: flags that are read after a change of this API show that change.
   const stored = await loadFolder(ctx.db, folderId);
@@ -103,6 +106,7 @@ async function passOnce(
       changed: missing || changes.flagsChanged || listed.length + changes.unknown.length > 0,
       missing,
       leftOut: leftOut + late.leftOut.length,
+      undelivered: [...arrivals.undelivered, ...late.undelivered],
       compared: [...arrivals.compared, ...late.compared, folder.id],
       othersFirst: null,
       renumbered: late.renumbered,
@@ -153,7 +157,10 @@ async function firstFreeUid(ctx: SyncContext, selection: Selection): Promise<num
   return (uids.at(-1) ?? 0) + 1;
 }
 
-interface ArrivalsResult extends Pick<FolderPassResult, 'missing' | 'compared' | 'othersFirst'> {
+interface ArrivalsResult extends Pick<
+  FolderPassResult,
+  'missing' | 'compared' | 'othersFirst' | 'undelivered'
+> {
   /** with its cursor as it is now */
   folder: FolderState;
   /** false: the rest of the folder is left to a later pass */
@@ -173,7 +180,7 @@ async function ingestArrivals(
   const { ctx, selection } = open;
   let result: ArrivalsResult = {
     ...{ folder: open.folder, missing: false, compared: [], othersFirst: null },
-    ...{ complete: true, renumbered: false, leftOut: [] },
+    ...{ complete: true, renumbered: false, leftOut: [], undelivered: [] },
   };
   for (let start = 0; start < metas.length; start += CHUNK) {
     const chunk = metas.slice(start, start + CHUNK);
@@ -189,8 +196,13 @@ async function ingestArrivals(
     if (others.othersFirst) return { ...result, complete: false, othersFirst: (metas.at(-1)?.uid ?? 0) + 1 };
     if (!(await ensureSelected(ctx.session, selection))) return { ...result, complete: false };
     const cursorLimit = cursorLimitOf(result.leftOut);
-    const { uidNext, leftOut } = await ingest(ctx, { folder, selection, source: 'live', cursorLimit }, chunk);
-    result = { ...result, folder: { ...folder, uidNext }, leftOut: [...result.leftOut, ...leftOut] };
+    const { uidNext, ...left } = await ingest(ctx, { folder, selection, source: 'live', cursorLimit }, chunk);
+    result = {
+      ...result,
+      folder: { ...folder, uidNext },
+      leftOut: [...result.leftOut, ...left.leftOut],
+      undelivered: [...result.undelivered, ...left.undelivered],
+    };
   }
   return result;
 }
@@ -211,6 +223,7 @@ async function ingestUnknown(open: OpenFolder, options: FolderPassOptions, uids:
       ...ingested,
       missing: result.missing || ingested.missing,
       leftOut: [...result.leftOut, ...ingested.leftOut],
+      undelivered: [...result.undelivered, ...ingested.undelivered],
       compared: [...result.compared, ...ingested.compared],
     };
   }

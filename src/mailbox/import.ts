@@ -192,10 +192,10 @@ async function importChunk(
   const isWanted = ({ internalDate }: MessageMeta) =>
     (!since || internalDate >= since) && (!until || internalDate < until);
   const wanted = metas.filter(isWanted).sort((a, b) => b.uid - a.uid);
-  const { leftOut, delayed } = await ingest(ctx, target, wanted, onProgress);
+  const { leftOut, undelivered } = await ingest(ctx, target, wanted, onProgress);
   for (const uid of located) read.add(uid);
   for (const { uid } of metas) read.add(uid);
   await run?.onSkipped(target.folder.id, uids.length - wanted.length);
   onProgress(0);
-  return { leftOut: leftOut.length, delayed: delayed.length };
+  return { leftOut: leftOut.length, delayed: undelivered.filter(({ isDelayed }) => isDelayed).length };
 }

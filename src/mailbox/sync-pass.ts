@@ -4,8 +4,10 @@ import { isScanned } from './baseline.ts';
 import { changeEmails, recordDeletions } from './change-emails.ts';
 import { endAbandonedMoves } from './changes/pending-removals.ts';
 import type { SyncContext } from './context.ts';
-import { syncFolder } from './folder-pass.ts';
+import { type FolderPassResult, syncFolder } from './folder-pass.ts';
 import { DoubtfulList, type FolderListPass, saveUnexplained, syncFolders } from './folders/list-pass.ts';
+import { MailError, reasonOf } from '../mail-wire/mail-error.ts';
+import type { NotDelivered } from './ingest/undelivered.ts';
 import { selectedPath } from './selected.ts';
 import { saveWatchFailure, touchSynced } from './settings.ts';
 import { locateEmails } from './store/email-states.ts';
@@ -62,10 +64,18 @@ async function notePass(ctx: SyncContext, failure: string | undefined): Promise<
 }
 
 /** The reason why the account is not in sync after a pass that succeeded. */
-function failureOf({ refusals }: SyncContext, { refused, leftOut }: SettledPass): string | undefined {
+function failureOf({ refusals }: SyncContext, { refused, unstored }: SettledPass): string | undefined {
   if (refused.length > 0) return refusals.describe(refused);
-  return leftOut > 0 ? `the storage is full: ${leftOut} of the messages wait for room` : undefined;
+  const leftOut = [...unstored.values()].reduce((sum, each) => sum + each.leftOut, 0);
+  if (leftOut > 0) return `the storage is full: ${leftOut} of the messages wait for room`;
+  for (const [folderId, { undelivered }] of unstored) {
+    const [first] = undelivered;
+    if (first) return `${detailOf(first)} (in the folder ${folderId})`;
+  }
+  return undefined;
 }
+
+const detailOf = ({ reason }: NotDelivered) => (reason instanceof MailError ? reason.detail : reasonOf(reason));
 
 /** The folder list that a sync used last. */
 export interface SyncedList extends FolderListPass {
@@ -96,11 +106,11 @@ async function syncUntilSettled(ctx: SyncContext, first: Pass, everyFlag: boolea
   let interrupted = false;
   let settled = false;
   let refused: ReadonlySet<string> = new Set();
-  const leftOut = new Map<string, number>();
+  const unstored = new Map<string, Unstored>();
   for (let count = 1; ; count++) {
     const synced = await syncEach(ctx, pass.due, everyFlag, pass.list.counters);
     interrupted ||= synced.interrupted;
-    for (const [id, messages] of synced.leftOut) leftOut.set(id, messages);
+    for (const [id, messages] of synced.unstored) unstored.set(id, messages);
     const opened = new Set(pass.due.map(({ id }) => id).filter((id) => !synced.refused.has(id)));
     refused = new Set([...refused, ...synced.refused].filter((id) => !opened.has(id)));
     const leftFolders = pass.list.missing || synced.missing;
@@ -115,15 +125,14 @@ async function syncUntilSettled(ctx: SyncContext, first: Pass, everyFlag: boolea
     pass = settled ? { ...pass, list } : next;
     if (settled) break;
   }
-  const messages = [...leftOut.values()].reduce((sum, each) => sum + each, 0);
-  return { ...settledPass(pass, { interrupted, settled, refused }), leftOut: messages };
+  return { ...settledPass(pass, { interrupted, settled, refused }), unstored };
 }
 
 /** The work that remains after the last pass. */
 function settledPass(
   pass: Pass,
   { interrupted, settled, refused }: { interrupted: boolean; settled: boolean; refused: ReadonlySet<string> },
-): Omit<SettledPass, 'leftOut'> {
+): Omit<SettledPass, 'unstored'> {
   // The contents of a folder that was not synced completely are unknown: a later sync decides.
   const decide = pass.decide && !interrupted;
   const listed = [...refused].filter((id) => isMissed(pass.list.folders.get(id)));
@@ -137,12 +146,15 @@ function isMissed(folder: FolderState | undefined): boolean {
   return folder !== undefined && folder.selectable && folder.uidNext !== null;
 }
 
+type Unstored = Pick<FolderPassResult, 'leftOut' | 'undelivered'>;
+/** by the id of the folder */
+type UnstoredMessages = ReadonlyMap<string, Unstored>;
+
 interface SettledPass extends Pass {
   undecided: boolean;
   /** ids of listed folders that could not be opened or read */
   refused: string[];
-  /** messages for which the storage has no room */
-  leftOut: number;
+  unstored: UnstoredMessages;
 }
 
 /**
@@ -208,8 +220,7 @@ interface FoldersSynced {
   refused: ReadonlySet<string>;
   /** the rest of a folder is left to the next sync */
   interrupted: boolean;
-  /** messages of each folder for which the storage has no room */
-  leftOut: ReadonlyMap<string, number>;
+  unstored: UnstoredMessages;
 }
 
 /** Syncs folders one after the other; `counters` are those of the dirty ones. */
@@ -224,13 +235,13 @@ async function syncEach(
   let missing = false;
   const refused = new Set<string>();
   let interrupted = false;
-  const leftOut = new Map<string, number>();
+  const unstored = new Map<string, Unstored>();
   const sync = async ({ id }: FolderState, arrivalsBelow?: number) => {
     const result = await syncFolder(ctx, id, { everyFlag, compared, arrivalsBelow });
     for (const other of result.compared) compared.add(other);
     missing ||= result.missing;
     interrupted ||= result.interrupted;
-    leftOut.set(id, result.leftOut);
+    unstored.set(id, result);
     if (result.opened) refused.delete(id);
     else refused.add(id);
     return result;
@@ -246,7 +257,7 @@ async function syncEach(
     const counted = counters.get(folder.id);
     if (counted && result.opened && !result.changed) await saveUnexplained(ctx, folder, counted);
   }
-  return { missing, refused, interrupted, leftOut };
+  return { missing, refused, interrupted, unstored };
 }
 
 /**

@@ -16,7 +16,7 @@ import { assertSelected } from '../selected.ts';
 import type { IngestTarget } from './match.ts';
 import { type FetchedMail, rawKey } from './rows.ts';
 import { removeTempDir, storeAttachments, type Writer } from './store-attachments.ts';
-import type { Undelivered } from './undelivered.ts';
+import type { NotDelivered, Undelivered } from './undelivered.ts';
 
 type FetchContext = Pick<
   SyncContext,
@@ -38,8 +38,8 @@ export interface Fetched {
   mails: FetchedMail[];
   /** UIDs of messages for which the storage has no room */
   leftOut: number[];
-  /** UIDs of messages that the server does not deliver now, and may deliver soon */
-  delayed: number[];
+  /** messages that the server does not deliver now, and may deliver soon */
+  undelivered: NotDelivered[];
   /** UIDs of messages that the server has not delivered for a day */
   givenUp: number[];
 }
@@ -56,7 +56,7 @@ export async function fetchMails(
   metas: MessageMeta[],
   { leavesOut }: { leavesOut: boolean },
 ): Promise<Fetched> {
-  if (metas.length === 0) return { mails: [], leftOut: [], delayed: [], givenUp: [] };
+  if (metas.length === 0) return { mails: [], leftOut: [], undelivered: [], givenUp: [] };
   assertSelected(ctx.session, selection);
   const written = recordKeys(ctx.storage);
   const leftOut: number[] = [];
@@ -66,14 +66,14 @@ export async function fetchMails(
     const mails = leavesOut ? await fetchDelivered(own, undelivered, metas) : await fetchAll(own, metas);
     mails.sort((a, b) => a.meta.uid - b.meta.uid);
     const uids = metas.map(({ uid }) => uid);
-    const [givenUp, delayed] = [uids.filter(undelivered.isGivenUp), uids.filter(undelivered.isDelayed)];
+    const givenUp = uids.filter(undelivered.isGivenUp);
     for (const uid of givenUp) {
       ctx.logger.error(
         { accountId: ctx.account.id, folderId: folder.id, uid },
         'message given up: not delivered for a day',
       );
     }
-    return { mails, leftOut, givenUp, delayed };
+    return { mails, leftOut, givenUp, undelivered: undelivered.among(uids) };
   } catch (error) {
     // Housekeeping deletes what cannot be deleted now.
     await ctx.storage.delete(written.keys).catch(() => {});
@@ -140,14 +140,14 @@ async function fetchDelivered(
   const mails = isRefused ? [] : first.mails;
   const failures: { uid: number; reason: Error }[] = isRefused
     ? []
-    : first.empty.map((uid) => ({ uid, reason: new NoContent() }));
+    : first.empty.map((uid) => ({ uid, reason: noContent() }));
   const left = isRefused ? together : first.remaining;
   for (const meta of [...left, ...due.filter((each) => !together.includes(each))]) {
     const fetched = await attempt(ctx, undelivered, [meta], () => fetchAlone(ctx, meta));
     if (fetched instanceof MailError) failures.push({ uid: meta.uid, reason: fetched });
     else {
       for (const mail of fetched.mails) mails.push(mail);
-      for (const uid of fetched.empty) failures.push({ uid, reason: new NoContent() });
+      for (const uid of fetched.empty) failures.push({ uid, reason: noContent() });
     }
     // the folder, and not a message in it
     if (isRefused && mails.length === 0 && failures.length === ENOUGH_REFUSALS) throw first;
@@ -157,9 +157,7 @@ async function fetchDelivered(
   return mails;
 }
 
-class NoContent extends Error {
-  override readonly message = 'the server sends NIL in place of the message';
-}
+const noContent = () => new MailError('provider_error', 'imap', 'the IMAP server sent NIL in place of a message');
 
 /** The result of requesting messages in one command, or its refusal. */
 async function attempt<T>(

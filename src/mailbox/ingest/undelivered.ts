@@ -1,4 +1,4 @@
-import { DAY, HOUR, MINUTE } from '../../duration.ts';
+import { DAY, HOUR, MINUTE, SECOND } from '../../duration.ts';
 import type { Logger } from '../../runtime/logger.ts';
 
 /*
@@ -7,14 +7,23 @@ import type { Logger } from '../../runtime/logger.ts';
  * knows about them: another one finds out anew.
  */
 
+/** A message that the server has not delivered, and may deliver soon. */
+export interface NotDelivered {
+  uid: number;
+  /** of the last attempt */
+  reason: unknown;
+  /** attempted too few times to conclude that it will not be delivered */
+  isDelayed: boolean;
+}
+
 /** The messages of one folder under one UIDVALIDITY that were not delivered. */
 export interface Undelivered {
   /** how many messages may be requested together with it: fewer and fewer after each connection that ended at it */
   together(uid: number): number;
   /** the message may be requested now */
   isDue(uid: number): boolean;
-  /** the message was not delivered, in too few attempts to conclude that it will not be */
-  isDelayed(uid: number): boolean;
+  /** those of the messages that have failed alone, without those given up */
+  among(uids: readonly number[]): NotDelivered[];
   /** the message has not been delivered for a day */
   isGivenUp(uid: number): boolean;
   /** a command that named these messages failed, and the connection ended */
@@ -39,17 +48,26 @@ interface Failures {
   /** epoch milliseconds */
   since: number;
   retryAt: number;
+  reason: unknown;
 }
 
-/** Milliseconds until a message is requested again, by the number of attempts alone. The first failure may be an outage. */
-const PAUSES = [0, 0, MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR] as const;
+/**
+ * Milliseconds until a message is requested again at which the connection ended, by the number of attempts alone. The first failure
+ * may be an outage.
+ */
+const PAUSES: readonly number[] = [0, 0, MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR];
+
+/** Milliseconds until a message is requested again that was refused for `ms`; the connection has stayed. */
+const pauseAfter = (ms: number) => Math.min(Math.max(ms / 2, SECOND), HOUR);
 /**
  * Messages that are requested together after two connections ended at more, one of which may be an outage; after one more, or two
  * that ended at so few, each is alone.
  */
 const FEW = 8;
-/** Attempts after which an import ends without the message. */
-const ENOUGH = 3;
+/** Attempts, and milliseconds since the first, after which an import ends without the message. */
+const ENOUGH = { attempts: 3, ms: MINUTE };
+/** Attempts after which a message may be given up. */
+const MANY = 6;
 const GIVEN_UP_AFTER = DAY;
 /** Bounds the memory; the oldest are forgotten. */
 const MAX_FOLDERS = 10_000;
@@ -61,22 +79,27 @@ export function createUndelivered(logger: Logger, now: () => number = Date.now):
     in({ accountId, folderId, uidValidity }) {
       const key = `${folderId} ${uidValidity}`;
       const get = (uid: number) => folders.get(key)?.get(uid);
-      const note = (uid: number, requested: number) => {
+      const note = (uid: number, requested: number, reason: unknown, isLost = true) => {
         const known = folders.get(key) ?? new Map<number, Failures>();
         const before = known.get(uid) ?? { alone: 0, losses: 0, since: now() };
         const [alone, losses] = [before.alone + (requested === 1 ? 1 : 0), before.losses + (requested === 1 ? 0 : 1)];
-        const pause = PAUSES[Math.min(alone, PAUSES.length - 1)] ?? HOUR;
+        const longer = isLost ? (PAUSES[alone] ?? HOUR) : pauseAfter(now() - before.since);
+        const pause = alone < 2 ? 0 : longer;
         const fewer = requested > FEW ? FEW : 1;
         const together = alone === 0 && losses === 1 ? Infinity : fewer;
-        known.set(uid, { together, losses, alone, since: before.since, retryAt: now() + pause });
+        known.set(uid, { together, losses, alone, since: before.since, retryAt: now() + pause, reason });
         folders.delete(key);
         folders.set(key, known);
         const [oldest] = folders.keys();
         if (folders.size > MAX_FOLDERS && oldest !== undefined) folders.delete(oldest);
         return alone;
       };
-      const failed = (uid: number, err: unknown) => {
-        if (note(uid, 1) !== 2) return;
+      const isGivenUp = (uid: number) => {
+        const { alone = 0, since = now() } = get(uid) ?? {};
+        return alone >= MANY && now() - since >= GIVEN_UP_AFTER;
+      };
+      const failed = (uid: number, err: unknown, isLost = false) => {
+        if (note(uid, 1, err, isLost) !== 2) return;
         logger.warn(
           { accountId, folderId, uid, err },
           'message not delivered by the server: it is requested less often',
@@ -85,18 +108,20 @@ export function createUndelivered(logger: Logger, now: () => number = Date.now):
       return {
         together: (uid) => get(uid)?.together ?? Infinity,
         isDue: (uid) => (get(uid)?.retryAt ?? 0) <= now(),
-        isDelayed: (uid) => (get(uid)?.alone ?? ENOUGH) < ENOUGH,
-        isGivenUp: (uid) => {
-          const { alone = 0, since = now() } = get(uid) ?? {};
-          return alone >= PAUSES.length && now() - since >= GIVEN_UP_AFTER;
-        },
+        among: (uids) =>
+          uids.flatMap((uid) => {
+            const { alone = 0, since = 0, reason } = get(uid) ?? {};
+            const isDelayed = alone < ENOUGH.attempts || now() - since < ENOUGH.ms;
+            return alone === 0 || isGivenUp(uid) ? [] : [{ uid, reason, isDelayed }];
+          }),
+        isGivenUp,
         lost: (uids, err) => {
           for (const uid of uids) {
-            if (uids.length === 1) failed(uid, err);
-            else note(uid, uids.length);
+            if (uids.length === 1) failed(uid, err, true);
+            else note(uid, uids.length, err);
           }
         },
-        failed,
+        failed: (uid, err) => failed(uid, err),
         delivered: (uid) => {
           const known = folders.get(key);
           if (known?.delete(uid) && known.size === 0) folders.delete(key);

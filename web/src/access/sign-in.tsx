@@ -158,8 +158,13 @@ export function SignInAgain({ signedIn }: Pick<Way, 'signedIn'>) {
   // when its fields are known, so that the first one has the focus
   const show = () => !isPending && !ref.current?.open && ref.current?.showModal();
   useEffect(() => void show(), [isPending]);
+  // Browsers let no page cancel a second Escape, and a third would close the dialog below.
+  useEffect(() => {
+    const ignoreEscape = (event: KeyboardEvent) => event.key === 'Escape' && event.preventDefault();
+    document.addEventListener('keydown', ignoreEscape, true);
+    return () => document.removeEventListener('keydown', ignoreEscape, true);
+  }, []);
   return (
-    // a browser closes it at the second Escape
     <dialog ref={ref} class="over" aria-label="Sign in" onCancel={(event) => event.preventDefault()} onClose={show}>
       <SignIn signedIn={signedIn} isOver />
     </dialog>
