@@ -157,10 +157,7 @@ async function firstFreeUid(ctx: SyncContext, selection: Selection): Promise<num
   return (uids.at(-1) ?? 0) + 1;
 }
 
-interface ArrivalsResult extends Pick<
-  FolderPassResult,
-  'missing' | 'compared' | 'othersFirst' | 'undelivered'
-> {
+interface ArrivalsResult extends Pick<FolderPassResult, 'missing' | 'compared' | 'othersFirst' | 'undelivered'> {
   /** with its cursor as it is now */
   folder: FolderState;
   /** false: the rest of the folder is left to a later pass */

@@ -37,10 +37,13 @@ export type SendStage = 'envelope' | 'data' | 'final_dot';
 /** Sending failed at `stage`; the cause is nodemailer's error or an Ended. */
 export class SendFailed extends Error {
   readonly stage: SendStage;
-  constructor(stage: SendStage, cause: unknown) {
+  /** the replies to recipients that were refused for good before, by address */
+  readonly refused: ReadonlyMap<string, string>;
+  constructor(stage: SendStage, cause: unknown, refused: ReadonlyMap<string, string> = new Map()) {
     super(`sending failed (${stage})`, { cause });
     this.name = 'SendFailed';
     this.stage = stage;
+    this.refused = refused;
   }
 }
 
@@ -116,6 +119,16 @@ export function isStale({ stage, cause }: SendFailed): boolean {
   if (!isRefusal(cause)) return !isLocal(cause);
   const { responseCode = 0, command } = cause as SmtpFailure;
   return responseCode === 421 || (responseCode < 500 && command === 'MAIL FROM');
+}
+
+/** The server has ended the connection after it had refused recipients, as many do after some number of these. */
+export function endsAtRecipients({ cause, refused }: SendFailed): boolean {
+  return refused.size > 0 && (!isRefusal(cause) || (cause as SmtpFailure).responseCode === 421);
+}
+
+/** No recipient is left. */
+export function everyRecipientRefused(response: string, settings: Login): SubmitError {
+  return refusalOf({ command: 'RCPT TO', responseCode: Number(response.slice(0, 3)), response }, settings);
 }
 
 /** nodemailer refused an address or the size before it sent anything. */

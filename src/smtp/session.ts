@@ -4,6 +4,7 @@ import type SMTPConnection from 'nodemailer/lib/smtp-connection';
 import { Ended, isRefusal, SendFailed, type SendStage } from './errors.ts';
 import { quitSmtp } from './login.ts';
 import { SmtpMessage } from './message.ts';
+import { readReplies } from './replies.ts';
 
 /** The sender and recipients of a message in SMTP; each address once, without a name. */
 export interface Envelope {
@@ -134,6 +135,7 @@ async function sendOn(connection: SMTPConnection, message: Submission, times: Sm
     socket.setTimeout(silenceMs);
   };
   const onReply = () => socket.setTimeout(times.reply);
+  const replies = readReplies(socket);
   const steps = new SmtpMessage({
     source,
     socket,
@@ -172,14 +174,25 @@ async function sendOn(connection: SMTPConnection, message: Submission, times: Sm
     // It must have ended before the failure is reported.
     await progress.begun.catch(() => {});
     if (progress.stopped) throw progress.stopped.reason;
-    throw new SendFailed(stage, cause);
+    throw new SendFailed(stage, cause, stage === 'envelope' ? refusedIn(envelope.to, replies.lines) : undefined);
   } finally {
     progress.over = true;
     clearTimeout(timer);
     steps.destroy();
+    replies.stop();
     socket.removeListener('data', onReply);
     socket.setTimeout(0);
   }
+}
+
+/** Recipients that were refused for good, with the replies. The first reply is that to MAIL. */
+function refusedIn(recipients: readonly string[], [, ...replies]: readonly string[]): Map<string, string> {
+  return new Map(
+    recipients.flatMap((address, index) => {
+      const reply = replies[index];
+      return reply?.startsWith('5') ? [[address, reply] as const] : [];
+    }),
+  );
 }
 
 /** Runs one exchange of nodemailer's; also fails when the connection ends without a reply. */

@@ -2,7 +2,15 @@ import { domainToASCII } from 'node:url';
 import { MailError } from '../mail-wire/mail-error.ts';
 import { type Measurements, measured } from '../runtime/measure.ts';
 import type { Outbound } from '../security/outbound.ts';
-import { isStale, leavesConnection, SendFailed, SubmitError, submitErrorOf } from './errors.ts';
+import {
+  endsAtRecipients,
+  everyRecipientRefused,
+  isStale,
+  leavesConnection,
+  SendFailed,
+  SubmitError,
+  submitErrorOf,
+} from './errors.ts';
 import { LOGIN_TIMEOUT_MS, openSmtp } from './login.ts';
 import type { Lease } from '../mail-wire/connection-pool.ts';
 import type { ServerLogin } from '../contract/account.ts';
@@ -100,6 +108,7 @@ async function sendOver(lease: Lease<SmtpSession>, message: Submission, smtp: Se
       lease.discard();
       throw error;
     }
+    if (endsAtRecipients(error)) return sendToOthers(lease, message, error.refused, smtp);
     if (reused && isStale(error)) return sendOver(await lease.replace().catch(notSent), message, smtp);
     if (leavesConnection(error)) {
       // The caller does not wait for it.
@@ -107,6 +116,22 @@ async function sendOver(lease: Lease<SmtpSession>, message: Submission, smtp: Se
     } else lease.discard();
     throw submitErrorOf(error, smtp);
   }
+}
+
+/** Submits a message to the recipients that were not refused, on a new connection. */
+async function sendToOthers(
+  lease: Lease<SmtpSession>,
+  message: Submission,
+  refused: ReadonlyMap<string, string>,
+  smtp: ServerLogin,
+): Promise<string[]> {
+  const to = message.envelope.to.filter((address) => !refused.has(address));
+  if (to.length === 0) {
+    lease.discard();
+    throw everyRecipientRefused([...refused.values()].at(-1) ?? '', smtp);
+  }
+  const others = { ...message, envelope: { ...message.envelope, to } };
+  return [...refused.keys(), ...(await sendOver(await lease.replace().catch(notSent), others, smtp))];
 }
 
 const BEYOND_ASCII = /[\u0080-\uffff]/;

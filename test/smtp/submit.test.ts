@@ -284,6 +284,36 @@ describe('a refusal', () => {
     expect(await failure({ to: ['a@example.test', 'b@example.test'] })).toMatchObject({ outcome: 'not_sent', code });
   });
 
+  describe.each([true, false])(
+    'of more recipients than a server refuses on one connection, PIPELINING: %s',
+    (pipelining) => {
+      const many = Array.from({ length: 10 }, (_, n) => `bad${n}@example.test`);
+      beforeEach(() => {
+        server.extensions = SMTP_EXTENSIONS.filter((name) => pipelining || name !== 'PIPELINING');
+        const refused = new WeakMap<object, number>();
+        server.script = (moment, line, session) => {
+          if (moment !== 'RCPT' || !line.includes('bad')) return undefined;
+          const count = (refused.get(session) ?? 0) + 1;
+          refused.set(session, count);
+          return count > 4 ? '421 4.7.0 too many errors' : '550 5.1.1 no such user';
+        };
+      });
+
+      it('sends it to the others', async () => {
+        expect(await submit({ to: [...many, ...one] })).toEqual({ rejected: many });
+        expect(server.messages).toMatchObject([{ to: one, connection: 3 }]);
+        expect(begun).toBe(1);
+      });
+
+      it('is a refusal for good when they are all', async () => {
+        const error = await failure({ to: many });
+        expect(error).toMatchObject({ outcome: 'not_sent', code: 'provider_rejected', temporary: false });
+        expect(error.detail).toMatch(/refused every recipient: 550 5.1.1/);
+        expect(begun).toBe(0);
+      });
+    },
+  );
+
   it('in the middle of the message ends it', async () => {
     server.script = at('data', '552 5.3.4 too much');
     const source = `a: b\r\n\r\n${`${'x'.repeat(76)}\r\n`.repeat(100_000)}`;
