@@ -60,7 +60,12 @@ export const MAX_LIMIT = 250;
 
 /** `limit` of a paged list: integer 1 to 250. */
 export const Limit = (fallback = DEFAULT_LIMIT) =>
-  Type.Integer({ minimum: 1, maximum: MAX_LIMIT, default: fallback, description: 'page size' });
+  Type.Integer({
+    minimum: 1,
+    maximum: MAX_LIMIT,
+    default: fallback,
+    description: 'page size; a page of large emails or events is shorter',
+  });
 
 /** Integers in queries have at most 15 digits. */
 const MAX_OFFSET = 999_999_999_999_999;
@@ -74,4 +79,4 @@ export const Offset = Type.Integer({
 });
 
 /** An opaque cursor from the response of a list. */
-export const Cursor = Type.String({ maxLength: 1024, description: '`cursor` of the previous response' });
+export const Cursor = Type.String({ maxLength: 2048, description: '`cursor` of the previous response' });

@@ -1,3 +1,4 @@
+import { readDate } from '../contract/dates.ts';
 import { ApiError } from '../contract/errors.ts';
 import type { OAuth2Credentials } from '../contract/oauth.ts';
 
@@ -50,7 +51,7 @@ export function grantOf(given: OAuth2Credentials): Grant {
 
 function accessTokenGrant({ access_token: value = '', expires_at: at }: OAuth2Credentials): Grant {
   const accessToken = token('access_token', value);
-  return { kind: 'access_token', accessToken, expiresAt: at === undefined ? null : new Date(at) };
+  return { kind: 'access_token', accessToken, expiresAt: at === undefined ? null : readDate(at) };
 }
 
 function refreshTokenGrant(given: OAuth2Credentials): Grant {

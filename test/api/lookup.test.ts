@@ -54,6 +54,14 @@ describe('GET /lookup', () => {
     expect(await found(key.id)).toMatchObject([{ kind: 'apiKey', account_id: null, name: 'A key' }]);
   });
 
+  it('finds nothing of an account that is being removed', async () => {
+    const removed = await storeAccount(api.database, { name: 'Cleo', userId: 'cleo@example.test' });
+    const inbox = await storeFolder(api.database, removed, { role: 'INBOX' });
+    const { id, threadId } = await storeEmail(api.database, removed, { folders: [inbox], subject: 'Secret' });
+    await api.database.pool.query('update accounts set removed_at = now() where id = $1', [removed]);
+    for (const one of [removed, inbox, id, threadId]) expect(await found(one)).toEqual([]);
+  });
+
   it.each(LOOKED_UP)('finds nothing for an unknown id of the kind %s', async (kind) => {
     expect(await found(newId(kind))).toEqual([]);
   });

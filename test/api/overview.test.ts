@@ -1,4 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { once } from 'node:events';
+import { get, type IncomingMessage } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { ulid } from 'ulid';
 import type { Overview } from '../../src/contract/overview.ts';
 import { recordEvents } from '../../src/db/outbox.ts';
@@ -97,25 +100,61 @@ describe('the overview', () => {
 });
 
 describe('the stream of events', () => {
-  it('sends each event from now on, or after a given one, until the key is revoked', async () => {
+  let port = 0;
+  beforeAll(async () => {
     await api.app.listen({ host: '127.0.0.1', port: 0 });
     const address = api.app.server.address();
-    const port = typeof address === 'object' && address ? address.port : 0;
-    const connect = async (query: string, key = api.key, more: Record<string, string> = {}) => {
-      const response = await fetch(`http://127.0.0.1:${port}/api/v1/webhooks/events/stream${query}`, {
-        headers: { 'X-API-KEY': key, ...more },
-      });
-      const seen = { status: response.status, type: response.headers.get('content-type'), text: '', ended: false };
-      void (async () => {
-        for await (const chunk of response.body ?? []) seen.text += Buffer.from(chunk as Uint8Array).toString();
-        seen.ended = true;
-      })().catch(() => (seen.ended = true));
-      return seen;
-    };
-    const made = (await api.call('POST', '/api-keys', { body: { name: 'stream' } })).json<{
+    port = typeof address === 'object' && address ? address.port : 0;
+  });
+
+  const connect = async (query: string, key = api.key, more: Record<string, string> = {}) => {
+    const path = `/api/v1/webhooks/events/stream${query}`;
+    const call = get({ port, host: '127.0.0.1', path, headers: { 'X-API-KEY': key, ...more }, agent: false });
+    const [response] = (await once(call, 'response')) as [IncomingMessage];
+    const { statusCode: status, headers } = response;
+    const seen = { status, type: headers['content-type'], text: '', ended: false, leave: () => call.destroy() };
+    response.setEncoding('utf8').on('data', (text: string) => (seen.text += text));
+    response.on('close', () => (seen.ended = true)).on('error', () => {});
+    return seen;
+  };
+
+  const makeKey = async (body: object) =>
+    (await api.call('POST', '/api-keys', { body: { name: 'stream', ...body } })).json<{
       id: string;
       api_key: string;
     }>();
+
+  it('has a place for as many as before as soon as the clients have gone', async () => {
+    const { api_key: key } = await makeKey({});
+    for (let round = 0; round < 3; round++) {
+      const streams = await Promise.all(Array.from({ length: 20 }, () => connect('?types=account.reconnect', key)));
+      expect(streams.map(({ status }) => status)).toEqual(Array<number>(20).fill(200));
+      if (round === 0) expect((await connect('', key)).status).toBe(429);
+      for (const stream of streams) stream.leave();
+      // the API learns of it when the sockets have closed
+      await sleep(500);
+    }
+  });
+
+  it('continues where it was cut off, before there was an event too', async () => {
+    const quiet = await storeAccount(api.database);
+    const { api_key: key } = await makeKey({ account_ids: [quiet] });
+    const cut = await connect('', key);
+    await waitFor(() => cut.text !== '', { what: 'the beginning' });
+    const begun = /^id: (.*)$/m.exec(cut.text)?.[1] ?? '';
+    cut.leave();
+    await api.database.db.transaction((tx) =>
+      recordEvents(tx, quiet, [
+        { type: 'account.add', objectId: quiet, data: { account: { id: quiet } }, createdAt: new Date() },
+      ]),
+    );
+    const resumed = await connect('', key, { 'Last-Event-ID': begun });
+    await waitFor(() => resumed.text.includes('event: account.add'), { what: 'what came since' });
+    resumed.leave();
+  });
+
+  it('sends each event from now on, or after a given one, until the key is revoked', async () => {
+    const made = await makeKey({});
     const all = await connect('', made.api_key);
     const others = await connect('?types=account.remove');
     expect(all).toMatchObject({ status: 200, type: 'text/event-stream; charset=utf-8' });

@@ -11,6 +11,10 @@ import { filterOf } from './serialize.ts';
 // Addresses beyond ASCII (RFC 6531); the library's own format refuses address literals: `ada@[192.0.2.1]`.
 Format.Set('idn-email', (value) => Format.IsEmail(value) || Format.IsIdnEmail(value));
 
+// RFC 3339 alone; the library also accepts a time zone in brackets (RFC 9557), which Date.parse does not read.
+const isDateTime = Format.IsDateTime;
+Format.Set('date-time', (value) => !value.includes('[') && isDateTime(value));
+
 /**
  * Validates bodies, queries and path parameters against their schemas. Values of bodies are never converted; queries are
  * text, which is read as integers and booleans according to the schema. Unknown keys are removed. An invalid path

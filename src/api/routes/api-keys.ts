@@ -4,7 +4,7 @@ import { Limit, Offset } from '../../contract/common.ts';
 import { ApiError } from '../../contract/errors.ts';
 import { createApiKey, deleteApiKey, listApiKeys } from '../../db/access/api-keys.ts';
 import { keepWayIn } from '../../db/access/last-way-in.ts';
-import { readDate } from '../http/dates.ts';
+import { readDate } from '../../contract/dates.ts';
 import { checkAccounts } from '../endpoint-rules.ts';
 import { responses, existing, Id, type Routes } from './route.ts';
 

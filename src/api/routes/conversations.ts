@@ -15,7 +15,7 @@ import {
   listConversations,
 } from '../../db/queries/conversations.ts';
 import { visible, visibleAccounts, withoutEndpoint } from '../http/access.ts';
-import { readOptionalDate } from '../http/dates.ts';
+import { readOptionalDate } from '../../contract/dates.ts';
 import { responses, existing, Id, type Routes, sendJson } from './route.ts';
 
 const Params = Type.Object({ id: Id('delivery') });

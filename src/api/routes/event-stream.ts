@@ -4,7 +4,14 @@ import type { FastifyRequest } from 'fastify';
 import Type from 'typebox';
 import { EVENT_TYPES } from '../../contract/events.ts';
 import { keyExists } from '../../db/access/api-keys.ts';
-import { feedEnd, type FeedFilter, feedPlaceOf, type FeedPlace, readFeed } from '../../db/queries/event-feed.ts';
+import {
+  BEGINNING,
+  feedEnd,
+  type FeedFilter,
+  feedPlaceOf,
+  type FeedPlace,
+  readFeed,
+} from '../../db/queries/event-feed.ts';
 import { findSession } from '../../db/access/sessions.ts';
 import { visibleAccounts } from '../http/access.ts';
 import { sessionToken } from '../http/session-cookie.ts';
@@ -18,6 +25,8 @@ const KEEP_ALIVE_MS = 15_000;
 /** Interval of checking that the key is still valid, ms. */
 const ADMIT_MS = 3_000;
 const PAGE = 100;
+/** The id to continue a stream by that began before there was an event. */
+const BEFORE_ALL = 'start';
 /** Limits of open streams per process, and per key. */
 const MAX_STREAMS = 200;
 const MAX_STREAMS_OF_KEY = 20;
@@ -66,6 +75,8 @@ export const eventStreamRoutes: Routes = (app, deps) => {
         controller.abort();
         open.delete(controller);
       };
+      // the stream itself ends with its next event only
+      reply.raw.once('close', close);
       const begun = await beginOf(deps, request).catch((error: unknown) => {
         close();
         throw error;
@@ -91,19 +102,21 @@ async function beginOf(
     types: query.types === undefined ? EVENT_TYPES : readTypes(query.types),
     accountIds: visibleAccounts(caller, query.account_id),
   };
+  if (resumed === BEFORE_ALL) return { filter, after: BEGINNING };
   if (typeof last === 'string') {
     // a browser that is refused does not connect again
     return { filter, after: await readPlace(db, caller, last, { orOldest: resumed !== undefined }) };
   }
   const newest = await readFeed(db, { ...filter, types: EVENT_TYPES }, { limit: 1, newestFirst: true });
-  const place = newest.lastId === undefined ? undefined : await feedPlaceOf(db, newest.lastId);
+  if (newest.lastId === undefined) return { filter, after: BEGINNING, newestId: BEFORE_ALL };
+  const place = await feedPlaceOf(db, newest.lastId);
   return { filter, after: place ?? (await feedEnd(db)), newestId: place && newest.lastId };
 }
 
 interface Following {
   filter: FeedFilter;
   after: FeedPlace;
-  /** the newest event before a stream that begins now: one that is cut off before its first event continues after this */
+  /** what a stream that begins now, and is cut off before its first event, continues after: the newest event, or BEFORE_ALL */
   newestId?: string | undefined;
   apiKeyId: string;
   /** the token of the session that opened the stream; undefined: a key did */

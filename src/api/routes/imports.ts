@@ -16,7 +16,7 @@ import { getFolder } from '../../db/queries/folders.ts';
 import { getImport, listImports } from '../../db/queries/imports.ts';
 import { importHistoryWorkflowId } from '../../workflows/names.ts';
 import { askedAccounts } from '../http/access.ts';
-import { readOptionalDate } from '../http/dates.ts';
+import { readOptionalDate } from '../../contract/dates.ts';
 import { AccountIds, optionalItems } from './mail/email-query.ts';
 import { existing, Id, responses, responsesWith, type Routes } from './route.ts';
 

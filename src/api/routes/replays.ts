@@ -13,7 +13,7 @@ import { getEndpoint } from '../../db/queries/endpoints.ts';
 import { countReplayed, createReplay, getReplay, listReplays, type StoredReplay } from '../../db/queries/replays.ts';
 import { replayWorkflowId } from '../../workflows/names.ts';
 import { checkAccounts } from '../endpoint-rules.ts';
-import { readDate } from '../http/dates.ts';
+import { readDate } from '../../contract/dates.ts';
 import { existing, Id, responses, type Routes } from './route.ts';
 
 const Params = Type.Object({ id: Id('replay') });

@@ -86,8 +86,8 @@ interface EventRow {
   position: string;
 }
 
-/** An event with how many were seen, or that alone. */
-type FeedRow = Record<string, unknown> & { horizon: string; seen: number } & (
+/** An event with how many were seen, and how many of these belong to the page or follow it; or that alone. */
+type FeedRow = Record<string, unknown> & { horizon: string; seen: number; listed: number } & (
     | EventRow
     | { [K in keyof EventRow]: null }
   );
@@ -113,6 +113,8 @@ const FIRST_SEEN = 64;
 const GROWTH = 4;
 /** Of these, so many for each index scan that they may save: a scan takes 3 to 10 µs, an event 1 to 2 in each type that is frequent. */
 const SEEN_PER_SCAN = 1 / 4;
+/** Bytes of the events of one page: what follows waits for the next page, so that no page exhausts the memory. */
+const PAGE_BYTES = 16 * 1024 * 1024;
 
 /**
  * The events after a position, oldest first, as JSON text; or those before it, newest first; without those whose content was
@@ -137,8 +139,8 @@ async function readPage(
 ): Promise<FeedEvents | undefined> {
   const { rows } = await db.execute<FeedRow>(pageQuery(filter, page, mostSeen));
   const found = rows.filter((row) => row.id !== null);
-  const hasMore = found.length > page.limit;
-  const { seen, horizon } = rows[0] as FeedRow;
+  const { seen, listed, horizon } = rows[0] as FeedRow;
+  const hasMore = listed > Math.min(found.length, page.limit);
   if (seen === mostSeen && !hasMore) return undefined;
   const events = found.slice(0, page.limit);
   const last = events.at(-1);
@@ -150,7 +152,7 @@ async function readPage(
   };
 }
 
-/** One event more than the page has. */
+/** One event more than the page has; fewer where they are larger than PAGE_BYTES together, but one at least. */
 function pageQuery(
   { types, accountIds }: FeedFilter,
   { after, limit, newestFirst = false }: FeedPage,
@@ -176,10 +178,13 @@ function pageQuery(
       select * from seen where ${visible ? sql`account_id in (select ${visible})` : sql`true`}
       order by ${inOrder()} limit ${limit + 1}
     )
-    select ${HORIZON} as horizon, (select count(*)::int from seen) as seen, page.position,
-      e.id, e.type, e.account_id, e.sequence, e.epoch, e.created_at, e.data
-    from (select) one left join (page join events e on e.id = page.id) on true
-    order by ${inOrder(sql`page.`)}`;
+    select ${HORIZON} as horizon, (select count(*)::int from seen) as seen, (select count(*)::int from page) as listed, shown.*
+    from (select) one left join (
+      select page.position, e.id, e.type, e.account_id, e.sequence, e.epoch, e.created_at, e.data,
+        sum(octet_length(e.data)) over (order by ${inOrder(sql`page.`)}) - octet_length(e.data) as before
+      from page join events e on e.id = page.id
+    ) shown on shown.before < ${PAGE_BYTES}
+    order by ${inOrder(sql`shown.`)}`;
 }
 
 /** Written as a range of the index that the list uses. */

@@ -54,7 +54,10 @@ export async function lookup(pool: pg.Pool, text: string, accountIds: readonly s
     name: `lookup-${name}`,
     text: `
       select 'LookupHit' as object, kind, id, account_id, email_id, name from (${hits}) hits
-      where $2::text[] is null or account_id = any($2) order by kind, name, id limit ${MOST_HITS}`,
+      where ($2::text[] is null or account_id = any($2))
+        and (account_id is null or kind in ('event', 'delivery')
+          or exists (select from accounts a where a.id = hits.account_id and a.removed_at is null))
+      order by kind, name, id limit ${MOST_HITS}`,
     values: [value, accountIds],
   });
   return rows;

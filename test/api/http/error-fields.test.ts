@@ -40,6 +40,22 @@ it('name a parameter of the query', async () => {
   expect(answer.json()).toMatchObject({ errors: [{ path: 'limit', message: 'must be an integer' }] });
 });
 
+it.each(['/emails?before=', '/threads?after=', '/webhooks/conversations?since=', '/audit?until='])(
+  'name a date with the name of a time zone: %s',
+  async (path) => {
+    const date = encodeURIComponent('2026-01-31T09:30:00+01:00[Europe/Berlin]');
+    const answer = await api.call('GET', `${path}${date}`);
+    expect([path, answer.statusCode]).toEqual([path, 400]);
+    const field = /(\w+)=$/.exec(path)?.[1];
+    expect(answer.json()).toMatchObject({ errors: [{ path: field }] });
+  },
+);
+
+it('name the date of a body with the name of a time zone', async () => {
+  const answer = await post('/api-keys', { name: 'x', expires_at: '2126-01-31T09:30:00Z[UTC]' });
+  expect(answer.json()).toMatchObject({ status: 400, errors: [{ path: 'expires_at' }] });
+});
+
 it('name no field where none is known', async () => {
   const answer = await api.call('POST', '/api-keys', { body: '[]' });
   expect(answer.json()).not.toHaveProperty('errors');

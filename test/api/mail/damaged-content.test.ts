@@ -16,6 +16,7 @@ import { freePort } from '../../helpers/servers/free-port.ts';
 const SIZE = 200_000;
 let dir: string;
 let inner: Storage;
+let storage: Storage;
 let api: ApiUnderTest;
 let url: string;
 const logged: { msg: string; key?: string }[] = [];
@@ -25,7 +26,7 @@ beforeAll(async () => {
   inner = openStorage(pathToFileURL(dir).href);
   const key = randomBytes(32);
   const keys = { take: () => Promise.resolve(key), find: () => Promise.resolve(key) };
-  const storage = encryptStorage(inner, { keys, encrypts: true });
+  storage = encryptStorage(inner, { keys, encrypts: true });
   const logger = createLogger('warn', 'test', { write: (line: string) => void logged.push(JSON.parse(line)) });
   api = await apiUnderTest({ deps: { storage, logger } });
   url = await api.app.listen({ host: '127.0.0.1', port: await freePort() });
@@ -67,4 +68,25 @@ it('an object that is damaged further on is cut off, and logged', async () => {
   const answer = await fetch(`${url}/api/v1${route}`, { headers: { 'x-api-key': api.key } });
   await expect(answer.arrayBuffer()).rejects.toThrow();
   expect(logged).toContainEqual(expect.objectContaining({ msg: 'stored object is damaged', key: path }));
+});
+
+it('the view of an email lacks a picture that is lost or damaged, and has the others', async () => {
+  const account = await storeAccount(api.database);
+  const picture = (cid: string) => ({ name: `${cid}.png`, mime: 'image/png', size: SIZE, inline: true, cid });
+  const email = await storeEmail(api.database, account, {
+    body: '<p>Text</p><img src="cid:lost"><img src="cid:damaged"><img src="cid:whole">',
+    attachments: [picture('lost'), picture('damaged'), picture('whole')],
+  });
+  const [, damaged, whole] = email.attachmentIds.map((id) => `${account}/att/${id}`);
+  const bytes = randomBytes(SIZE);
+  for (const path of [damaged ?? '', whole ?? '']) await storage.put(path, bytes);
+  const stored = await buffer(await inner.get(damaged ?? ''));
+  stored[100] = (stored[100] ?? 0) ^ 1;
+  await inner.put(damaged ?? '', stored);
+  const view = await api.call('GET', `/${account}/emails/${email.id}/view`);
+  expect(view.statusCode).toBe(200);
+  expect(view.body).toContain('Text');
+  expect(view.body.match(/data:image\/png;base64,[^"]+/g)).toEqual([
+    `data:image/png;base64,${bytes.toString('base64')}`,
+  ]);
 });

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import type { Email } from '../../../src/contract/email.ts';
+import { storedOrSent } from '../../../src/db/queries/mail/emails.ts';
 import { findForwarded, findReplyTarget } from '../../../src/db/queries/mail/original.ts';
 import { attachments, sends } from '../../../src/db/schema/index.ts';
 import { newId } from '../../../src/new-id.ts';
@@ -51,4 +52,14 @@ it('an email that was just sent is found by its send until its copy is stored', 
       ...{ storageKey: `${accountId}/sent/1.eml`, size: 9, files: { count: 1, bytes: 3 } },
     });
   }
+});
+
+it('an email whose copy is stored between both looks is found', async () => {
+  let isStored = false;
+  const readStored = () => Promise.resolve(isStored ? 'stored' : undefined);
+  const readSent = () => {
+    isStored = true;
+    return Promise.resolve(undefined);
+  };
+  expect(await storedOrSent(readStored, readSent)).toBe('stored');
 });

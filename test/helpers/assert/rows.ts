@@ -61,6 +61,8 @@ export interface EmailOptions {
   authentication?: Authentication;
   attachments?: (Pick<Attachment, 'name' | 'mime' | 'size'> & { inline?: boolean; cid?: string })[];
   missingSince?: Date;
+  /** bytes of the raw message; 1,000 */
+  size?: number;
   /** false: as mail was stored before heads existed */
   head?: boolean;
 }
@@ -127,7 +129,7 @@ export async function storeEmail(
     flags: options.flags ?? [],
     isDraft: options.draft ?? false,
     draftId,
-    size: 1000,
+    size: options.size ?? 1000,
     internalDate: date,
     storageKey,
     list: options.list ?? null,

@@ -4,6 +4,7 @@ import type { Email } from '../../../contract/email.ts';
 import { getAttachment } from '../../../db/queries/mail/attachments.ts';
 import { getEmail } from '../../../db/queries/mail/emails.ts';
 import { parsePieces } from '../../../db/driver/json-text.ts';
+import { isLost } from '../../../storage/encrypted.ts';
 import { viewHeaders, viewPage } from '../../email-view.ts';
 import { EmailParams } from './emails.ts';
 import { existing, responsesAs, type RouteDeps, type Routes } from '../route.ts';
@@ -53,8 +54,16 @@ async function inlinePictures({ pool, storage }: RouteDeps, email: Email): Promi
     if (cid === null || !INLINE_TYPES.test(mime) || size > room || !email.body.includes('cid:')) continue;
     const stored = await getAttachment(pool, email.account_id, email.id, id);
     if (!stored) continue;
+    const picture = await storage
+      .get(stored.storageKey)
+      .then(read)
+      .catch((error: unknown) => {
+        if (!isLost(error)) throw error;
+        return undefined;
+      });
+    if (!picture) continue;
     room -= size;
-    pictures.set(cid, `data:${mime};base64,${(await read(await storage.get(stored.storageKey))).toString('base64')}`);
+    pictures.set(cid, `data:${mime};base64,${picture.toString('base64')}`);
   }
   return pictures;
 }

@@ -14,7 +14,7 @@ import {
 import { getThread } from '../../../db/queries/mail/threads.ts';
 import { askedAccounts } from '../../http/access.ts';
 import type { ListIdentity } from '../../http/cursor.ts';
-import { readOptionalDate } from '../../http/dates.ts';
+import { readOptionalDate } from '../../../contract/dates.ts';
 import { AccountIds, EmailQuery, MetaOnly, optionalItems, toFilter } from './email-query.ts';
 import { EmailParams } from './emails.ts';
 import { AccountParams, responses, existing, Id, type RouteDeps, type Routes, sendJson } from '../route.ts';

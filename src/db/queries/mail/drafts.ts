@@ -2,7 +2,7 @@ import { sql } from 'drizzle-orm';
 import type pg from 'pg';
 import type { Email } from '../../../contract/email.ts';
 import type { EmailPosition } from './email-page.ts';
-import { CONTENTS_AND_LOCATIONS, emailColumns, selectEmails } from './email-select.ts';
+import { CONTENTS_AND_LOCATIONS, emailColumns, nextOf, selectEmails, selectPage } from './email-select.ts';
 import { compile, slot, statement } from '../../driver/statement.ts';
 import type { EmailListing } from './emails.ts';
 import type { JsonPieces } from '../../driver/json-text.ts';
@@ -18,16 +18,12 @@ export async function listDrafts(
 ): Promise<EmailListing> {
   const { limit, position } = page;
   const beyond = position ? sql`and (e.date, e.id) < (${position.date}::timestamptz, ${position.id})` : sql``;
-  const text = sql`
-    select ${emailColumns('whole')} from emails e ${CONTENTS_AND_LOCATIONS}
+  const from = sql`(
+    select * from emails e
     where e.account_id = ${accountId} and e.is_draft and ${isActive} ${beyond}
-    order by e.date desc, e.id desc limit ${limit + 1}`;
-  const emails = await selectEmails(pool, compile(text)());
-  const shown = emails.slice(0, limit);
-  return {
-    data: shown.map(({ email }) => email),
-    next: emails.length > limit ? (shown.at(-1)?.place() ?? null) : null,
-  };
+    order by e.date desc, e.id desc limit ${limit + 1}) e ${CONTENTS_AND_LOCATIONS}`;
+  const emails = await selectEmails(pool, compile(selectPage('whole', from, { order: 'desc', limit }))());
+  return { data: emails.map(({ email }) => email), next: nextOf(emails) };
 }
 
 const oneDraft = compile(

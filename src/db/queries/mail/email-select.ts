@@ -24,7 +24,7 @@ type Row = [
   /** the frame, without the brace that ends it; null: it is made of the next value */
   frame: Buffer | null,
   columns: Buffer | null,
-  /** id, seconds since 1970, and whether more emails follow the page */
+  /** id, seconds since 1970, and whether another email follows in the list */
   place: Buffer,
   /** the members after the bodies, with the brace; null: no contents are stored */
   end: Buffer | null,
@@ -94,9 +94,39 @@ const ENDS: Record<EmailParts, string> = {
 export const TEXTS = `case when c.snippet is null and c.email_id is not null then json_build_array(
   left(c.body_new::text, ${SNIPPET_SOURCE}), left(c.body_plain::text, ${SNIPPET_SOURCE}))::text end`;
 
+/** Bytes of the texts of one page: what follows waits for the next page, so that no page exhausts the memory. */
+const PAGE_BYTES = 16 * 1024 * 1024;
+
+/** Those of an email, by its size where it is too small to matter: a stored text has to be decompressed to be measured. */
+const BYTES = `case when e.size < 65536 then e.size else
+  coalesce(octet_length(c.body::text) + octet_length(c.body_plain::text) + coalesce(octet_length(c.body_new::text), 0), 0) end`;
+
 /**
- * What to select from `emails e` with CONTENTS_AND_LOCATIONS for `selectEmails`. `isMore` says whether more emails follow
- * the page; it is equal in each row.
+ * Selects a page of emails for `selectEmails`, in the order of their dates: `limit` of them at most, and fewer where their texts are
+ * larger than PAGE_BYTES together, but one at least.
+ *
+ * @param from `emails e`, one email more than the page has, with CONTENTS_AND_LOCATIONS
+ */
+export function selectPage(
+  parts: EmailParts,
+  from: SQL,
+  { order, limit }: { order: 'asc' | 'desc'; limit: SQL | number },
+): SQL {
+  const isWhole = parts === 'whole';
+  const names = `frame, columns, place, rest, snippet, texts${isWhole ? ', body, body_plain, body_new' : ''}`;
+  const before = isWhole ? `sum(${BYTES}) over page - ${BYTES}` : '0';
+  return sql`
+    select ${sql.raw(names)} from (
+      select ${emailColumns(parts, sql`lead(true, 1, false) over page`)}, row_number() over page, ${sql.raw(before)}
+      from ${from}
+      window page as (order by e.date ${sql.raw(order)}, e.id ${sql.raw(order)})
+    ) numbered (${sql.raw(names)}, number, before)
+    where number <= ${limit} and before < ${sql.raw(String(PAGE_BYTES))} order by number`;
+}
+
+/**
+ * What to select from `emails e` with CONTENTS_AND_LOCATIONS for `selectEmails`. `isMore` says whether another email follows in the
+ * list.
  */
 export function emailColumns(parts: EmailParts, isMore: SQL = sql`false`): SQL {
   return sql`
@@ -108,8 +138,14 @@ export function emailColumns(parts: EmailParts, isMore: SQL = sql`false`): SQL {
 
 export interface SelectedEmail {
   email: JsonPieces<Email>;
-  /** the position of the email in a list, and whether more emails follow the page */
+  /** the position of the email in a list, and whether another one follows it there */
   place(): EmailPosition & { isMore: boolean };
+}
+
+/** Where the page of a list that follows on these emails begins; null: none follows. */
+export function nextOf(emails: readonly SelectedEmail[]): EmailPosition | null {
+  const last = emails.at(-1)?.place();
+  return last?.isMore ? last : null;
 }
 
 /** Runs a statement that selects `emailColumns`. */

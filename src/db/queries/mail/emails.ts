@@ -4,7 +4,14 @@ import { MAX_LIMIT } from '../../../contract/common.ts';
 import type { Email } from '../../../contract/email.ts';
 import { type EmailFilter, type EmailPosition, emailPage, hasFixedPlan, pageValues, shapeOf } from './email-page.ts';
 import { type AccountIds, emailPageOfAccounts } from './email-page-of-accounts.ts';
-import { CONTENTS_AND_LOCATIONS, emailColumns, type EmailParts, selectEmails } from './email-select.ts';
+import {
+  CONTENTS_AND_LOCATIONS,
+  emailColumns,
+  type EmailParts,
+  nextOf,
+  selectEmails,
+  selectPage,
+} from './email-select.ts';
 import { compile, slot, statement } from '../../driver/statement.ts';
 import { type JsonOf, type JsonPieces, jsonPieces, parsePieces } from '../../driver/json-text.ts';
 
@@ -50,10 +57,9 @@ function valuesOf(accountId: string, filter: EmailFilter, { limit, position }: E
 
 async function listed(pool: pg.Pool, statement: pg.QueryConfig, page: EmailPageOptions): Promise<EmailListing> {
   const selected = await selectEmails(pool, statement);
-  const last = selected.at(-1)?.place();
   const { fields } = page;
   const data = selected.map(({ email }) => (fields ? onlyFields(email, fields) : email));
-  return { data, next: last?.isMore ? last : null };
+  return { data, next: nextOf(selected) };
 }
 
 /** The members that need more than the frame. */
@@ -106,11 +112,11 @@ function pageOf(ids: SQL, parts: EmailParts, accounts: 'one' | 'several'): SQL {
   const ofAccount = accounts === 'one' ? sql`and e.account_id = ${slot('accountId')}` : sql``;
   return sql`
     with page as materialized (select * from (${ids}) newest limit ${slot('taken')})
-    select ${emailColumns(parts, sql`(select count(*) from page) > ${slot('limit')}`)}
-    from (select id, date from page order by date desc, id desc limit ${slot('limit')}) shown
-    join emails e on e.id = shown.id ${ofAccount}
-    ${CONTENTS_AND_LOCATIONS}
-    order by shown.date desc, shown.id desc`;
+    ${selectPage(
+      parts,
+      sql`(select id from page) shown join emails e on e.id = shown.id ${ofAccount} ${CONTENTS_AND_LOCATIONS}`,
+      { order: 'desc', limit: slot('limit') },
+    )}`;
 }
 
 const oneEmail = (parts: EmailParts) =>
@@ -139,11 +145,13 @@ export async function getEmail(
   options: { metaOnly: boolean },
 ): Promise<JsonPieces<Email> | undefined> {
   const statement = (options.metaOnly ? metadataOfEmail : wholeEmail)({ id: emailId, accountId });
-  const [stored] = await selectEmails(pool, statement);
-  // sent a moment ago: its Sent copy has not synced
-  if (stored) return stored.email;
-  const sent = (await getSentEmail(pool, accountId, emailId))?.email;
-  return sent && jsonPieces(options.metaOnly ? withoutContents(sent) : sent);
+  return storedOrSent(
+    async () => (await selectEmails(pool, statement))[0]?.email,
+    async () => {
+      const sent = (await getSentEmail(pool, accountId, emailId))?.email;
+      return sent && jsonPieces(options.metaOnly ? withoutContents(sent) : sent);
+    },
+  );
 }
 
 function withoutContents(email: JsonOf<Email>): JsonOf<Email> {
@@ -158,8 +166,19 @@ function withoutContents(email: JsonOf<Email>): JsonOf<Email> {
 
 /** Storage key of the raw message of an email; undefined when the account has no such email. */
 export async function getEmailSource(pool: pg.Pool, accountId: string, emailId: string): Promise<string | undefined> {
-  const { rows } = await pool.query<{ key: string }>(sourceOfEmail({ id: emailId, accountId }));
-  return rows[0]?.key ?? (await getSentEmail(pool, accountId, emailId))?.storageKey ?? undefined;
+  const statement = sourceOfEmail({ id: emailId, accountId });
+  return storedOrSent(
+    async () => (await pool.query<{ key: string }>(statement)).rows[0]?.key,
+    async () => (await getSentEmail(pool, accountId, emailId))?.storageKey ?? undefined,
+  );
+}
+
+/** Reads what is stored, else what was sent a moment ago. Its copy may be stored in between: then it is found at the second look. */
+export async function storedOrSent<T>(
+  readStored: () => Promise<T | undefined>,
+  readSent: () => Promise<T | undefined>,
+): Promise<T | undefined> {
+  return (await readStored()) ?? (await readSent()) ?? (await readStored());
 }
 
 /** The provisional Email of a sent message whose Sent copy has not synced yet. */

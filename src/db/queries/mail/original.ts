@@ -2,6 +2,7 @@ import { and, desc, eq, getTableColumns, type SQL, sql } from 'drizzle-orm';
 import type { Header } from '../../../contract/email.ts';
 import { ID_PREFIXES } from '../../../contract/ids.ts';
 import type { Queryable } from '../../driver/client.ts';
+import { storedOrSent } from './emails.ts';
 import { emailContents, emails, sends } from '../../schema/index.ts';
 
 /** The original of a reply or a forward, with what the headers of the new message need (RFC 5322 3.6.4). */
@@ -35,6 +36,14 @@ export async function findReplyTarget(
   accountId: string,
   reference: string,
 ): Promise<Original | undefined> {
+  const found = await storedOrSent(
+    () => findStored(db, accountId, reference),
+    () => findSent(db, accountId, reference),
+  );
+  return found ?? (isEmailId(reference) ? undefined : { messageId: asMessageId(reference), references: [] });
+}
+
+async function findStored(db: Queryable, accountId: string, reference: string): Promise<Original | undefined> {
   const [row] = await db
     .select(COLUMNS)
     .from(emails)
@@ -42,18 +51,31 @@ export async function findReplyTarget(
     .where(named(accountId, reference))
     .orderBy(desc(emails.date))
     .limit(1);
-  if (row) return originalOf(row);
-  // sent a moment ago, its copy has not been ingested yet
+  return row && originalOf(row);
+}
+
+/** A send that still has its provisional email. */
+async function findSent(db: Queryable, accountId: string, reference: string): Promise<Original | undefined> {
   const [send] = await db
     .select({ messageId: sends.messageId, email: sends.email })
     .from(sends)
     .where(sentAs(accountId, reference));
-  if (send) return { messageId: send.messageId, references: chainOf(send.email?.headers ?? []) };
-  return isEmailId(reference) ? undefined : { messageId: asMessageId(reference), references: [] };
+  return send?.email ? { messageId: send.messageId, references: chainOf(send.email.headers) } : undefined;
 }
 
 /** Finds the email that `forward_message_id` names by its `email_…` id or Message-ID, also before the copy of a send is stored. */
 export async function findForwarded(
+  db: Queryable,
+  accountId: string,
+  reference: string,
+): Promise<ForwardedOriginal | undefined> {
+  return storedOrSent(
+    () => findStoredForward(db, accountId, reference),
+    () => findProvisional(db, accountId, reference),
+  );
+}
+
+async function findStoredForward(
   db: Queryable,
   accountId: string,
   reference: string,
@@ -72,7 +94,7 @@ export async function findForwarded(
     .where(named(accountId, reference))
     .orderBy(desc(emails.date))
     .limit(1);
-  if (!row) return findProvisional(db, accountId, reference);
+  if (!row) return undefined;
   const { emailId, subject, storageKey, size, files } = row;
   return { ...originalOf(row), emailId, subject, storageKey, size, files };
 }

@@ -2,7 +2,7 @@ import { type SQL, sql } from 'drizzle-orm';
 import type pg from 'pg';
 import type { Email } from '../../../contract/email.ts';
 import type { EmailPosition } from './email-page.ts';
-import { CONTENTS_AND_LOCATIONS, emailColumns, selectEmails } from './email-select.ts';
+import { CONTENTS_AND_LOCATIONS, nextOf, selectEmails, selectPage } from './email-select.ts';
 import { storedIdsOf, threadNow, threadOf } from './merging-threads.ts';
 import { compile, slot, statement } from '../../driver/statement.ts';
 import type { JsonPieces } from '../../driver/json-text.ts';
@@ -30,30 +30,33 @@ export async function getThread(
   if (threadId === undefined) return undefined;
   const { limit, position } = page;
   const { first, later } = page.metaOnly ? metadata : whole;
-  const values = { accountId, threadId, taken: limit + 1, positionDate: position?.date, positionId: position?.id };
-  const found = await selectEmails(pool, (position ? later : first)(values));
-  const shown = found.slice(0, limit);
-  return {
-    id: threadId,
-    data: shown.map(({ email }) => email),
-    next: found.length > limit ? (shown.at(-1)?.place() ?? null) : null,
+  const values = {
+    accountId,
+    threadId,
+    limit,
+    taken: limit + 1,
+    positionDate: position?.date,
+    positionId: position?.id,
   };
+  const found = await selectEmails(pool, (position ? later : first)(values));
+  return { id: threadId, data: found.map(({ email }) => email), next: nextOf(found) };
 }
 
 /** The first of the emails under each stored id, which an index has in order, however many they are; then the first of these. */
 const pageOf = (metaOnly: boolean, beyond: SQL) =>
   compile(
-    statement(
-      'thread_page',
-      () => sql`
-  select ${emailColumns(metaOnly ? 'metadata' : 'whole')} from (
+    statement('thread_page', () =>
+      selectPage(
+        metaOnly ? 'metadata' : 'whole',
+        sql`(
     select e.* from (${storedIdsOf(threadOf(slot('threadId')))}) stored cross join lateral (
       select * from emails e
       where e.thread_id = stored.id and e.account_id = ${slot('accountId')} and not e.is_draft ${beyond}
       order by e.date, e.id limit ${slot('taken')}
     ) e order by e.date, e.id limit ${slot('taken')}
-  ) e ${CONTENTS_AND_LOCATIONS}
-  order by e.date, e.id`,
+  ) e ${CONTENTS_AND_LOCATIONS}`,
+        { order: 'asc', limit: slot('limit') },
+      ),
     )(),
   );
 const BEYOND = sql`and (e.date, e.id) > (${slot('positionDate')}::timestamptz, ${slot('positionId')})`;
