@@ -112,7 +112,8 @@ export function awaitedDrafts(accountId: string, messageIds: string[]): SQL {
  * @returns the draft, and whether this call asks for the save
  */
 export async function recordDraft(db: Queryable, draft: NewDraft): Promise<{ draft: DraftRow; isNew: boolean }> {
-  const now = new Date();
+  // renewed and judged by the clock of the database
+  const now = sql`now()`;
   const [row] = await db
     .insert(drafts)
     .values({ ...draft, state: 'saving', createdAt: now, updatedAt: now })
@@ -212,7 +213,7 @@ async function end(
 ): Promise<void> {
   await db
     .update(drafts)
-    .set({ state, supersededBy, heldBy: null, updatedAt: new Date() })
+    .set({ state, supersededBy, heldBy: null, updatedAt: sql`now()` })
     .where(and(eq(drafts.id, id), eq(drafts.state, 'active')));
 }
 
@@ -220,7 +221,7 @@ async function end(
 export async function giveUpDraft(db: Queryable, id: string): Promise<void> {
   await db
     .update(drafts)
-    .set({ state: 'failed', updatedAt: new Date() })
+    .set({ state: 'failed', updatedAt: sql`now()` })
     .where(and(eq(drafts.id, id), eq(drafts.state, 'saving')));
   await releaseReservation(db, id);
 }
@@ -229,7 +230,7 @@ export async function giveUpDraft(db: Queryable, id: string): Promise<void> {
 export async function renewDraft(db: Queryable, id: string): Promise<void> {
   await db
     .update(drafts)
-    .set({ updatedAt: new Date() })
+    .set({ updatedAt: sql`now()` })
     .where(and(eq(drafts.id, id), eq(drafts.state, 'saving')));
 }
 

@@ -120,7 +120,8 @@ export async function loadSend(db: Queryable, accountId: string, id: string): Pr
  * @returns the send, and whether this call queued it
  */
 export async function recordSend(db: Queryable, send: NewSend): Promise<{ send: SendRow; isNew: boolean }> {
-  const now = new Date();
+  // renewed and judged by the clock of the database
+  const now = sql`now()`;
   const [row] = await db
     .insert(sends)
     .values({ ...send, state: 'queued', createdAt: now, updatedAt: now })
@@ -164,7 +165,7 @@ export function markSubmitting(db: Queryable, id: string, composed: Composed): P
 export async function requeue(db: Queryable, id: string, storageKey: string): Promise<boolean> {
   const queued = await db
     .update(sends)
-    .set({ state: 'queued', updatedAt: new Date() })
+    .set({ state: 'queued', updatedAt: sql`now()` })
     .where(and(eq(sends.id, id), anyOf(sends.state, ['submitting', 'unknown']), eq(sends.storageKey, storageKey)))
     .returning({ id: sends.id });
   return queued.length > 0;
@@ -181,8 +182,9 @@ export function markFoundInSent(db: Queryable, id: string, result: SendResult): 
 }
 
 /**
- * queued → sent: it was sent before the store was set back, or by an earlier send of its draft, and Sent has its copy. Where that copy is stored already, its email
- * remains as it is, and the result names it. Runs in a transaction of the account's holder.
+ * queued → sent: it was sent before the store was set back, or by an earlier send of its draft, and Sent has its copy. Where that copy
+ * is stored already, its email remains as it is, and the result names it; the draft has the same Message-ID and is not that copy. Runs
+ * in a transaction of the account's holder.
  */
 export async function markSentBefore(
   tx: Queryable,
@@ -190,7 +192,8 @@ export async function markSentBefore(
   { result, ...composed }: Composed,
 ): Promise<SendResult | undefined> {
   const { rows } = await tx.execute<{ id: string }>(sql`
-    select id from emails where account_id = ${accountId} and message_id = ${composed.messageId} order by id limit 1`);
+    select id from emails where account_id = ${accountId} and message_id = ${composed.messageId} and not is_draft
+    order by id limit 1`);
   const [stored] = rows;
   const found = { ...result, ...(stored ? { emailId: stored.id } : {}) };
   const isMarked = await move(tx, id, { from: ['queued'], to: 'sent' }, { ...composed, result: found });
@@ -216,7 +219,7 @@ async function move(
 ): Promise<boolean> {
   const moved = await db
     .update(sends)
-    .set({ state: to, updatedAt: new Date(), ...values })
+    .set({ state: to, updatedAt: sql`now()`, ...values })
     .where(and(eq(sends.id, id), anyOf(sends.state, from), where))
     .returning({ id: sends.id });
   return moved.length > 0;
@@ -238,7 +241,7 @@ export function renewQueuedSend(db: Queryable, id: string): Promise<void> {
 async function renew(db: Queryable, id: string, states: SendState[]): Promise<void> {
   await db
     .update(sends)
-    .set({ updatedAt: new Date() })
+    .set({ updatedAt: sql`now()` })
     .where(and(eq(sends.id, id), anyOf(sends.state, states)));
 }
 

@@ -9,7 +9,7 @@ import { MockActivityEnvironment } from '@temporalio/testing';
 import { eq } from 'drizzle-orm';
 import { createSendActivities } from '../../src/activities/send-email.ts';
 import type { SendInput } from '../../src/contract/sending.ts';
-import { accounts, drafts, folders, locations, sends } from '../../src/db/schema/index.ts';
+import { accounts, drafts, emails, folders, locations, sends } from '../../src/db/schema/index.ts';
 import { weakIdentityOf } from '../../src/imap/identity.ts';
 import { createSessionPool, type SessionPool } from '../../src/imap/pool.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
@@ -210,11 +210,17 @@ it('a draft whose send was lost while it was submitted is not sent again when Se
   const messageId = draft?.messageId ?? '';
   await outage(first, { state: 'submitting', messageId });
   imap.add('Sent', Buffer.from(`Message-ID: ${messageId}\r\n\r\nx\r\n`));
+  await deps.db
+    .update(emails)
+    .set({ messageId })
+    .where(eq(emails.id, draft?.emailId ?? ''));
   const second = await recordOf(first.send.draftId);
   respond();
   await sendOnce(deps, second);
   expect(submitted).toEqual([]);
   expect(await states([first, second])).toEqual(['submitting', 'sent']);
+  // the email of the draft is no copy
+  expect((await load(second.send.id)).send.result).not.toHaveProperty('emailId');
 });
 
 it('large messages are composed in turn, and do not wait for slow SMTP servers', async () => {
