@@ -159,7 +159,7 @@ describe('a change', () => {
     const refused = { code: 'service_unavailable', detail: 'no worker is available: nothing was changed' };
     await expect(create(500)).rejects.toMatchObject(refused);
     const answer = create(30_000);
-    await sleep(3_500);
+    await sleep(1_500);
     const stopWorkers = await busy.work(withFailures({ createFolder: () => act(1) }));
     await answer;
     await stopWorkers();

@@ -48,6 +48,8 @@ export default class Runner {
         const { result, error } = await tester.run(test.path);
         if (result !== undefined) await onResult(test, result);
         else await onFailure(test, error);
+        // a test that failed may have left something open, which fails the next file
+        if (result === undefined || result.numFailingTests > 0 || result.testExecError) await tester.stop();
         if (tester.hasEnded()) tester = undefined;
       }
       await tester?.stop();
