@@ -3,6 +3,7 @@ import { identityOf, weakIdentityOf } from './identity.ts';
 import type { UidRange, VanishedEvent } from './imapflow-patches.ts';
 import { byUid, fetchRows, inSets, unlessTooMany } from './sets.ts';
 import { existsIn, listUids } from './list-uids.ts';
+import type { MailError } from '../mail-wire/mail-error.ts';
 import { refusedFetch } from './response-codes.ts';
 import { storable } from '../runtime/storable.ts';
 import { type ImapSession, MAX_ROWS } from './session.ts';
@@ -57,7 +58,12 @@ const FLAGS_QUERY: FetchQueryObject = { uid: true, flags: true };
 export const MAX_UID = 4_294_967_295;
 
 /** Metadata of the messages with UIDs from `from` to `to`, ascending. */
-export async function fetchMeta(session: ImapSession, from: number, to = Infinity): Promise<MessageMeta[]> {
+export async function fetchMeta(
+  session: ImapSession,
+  from: number,
+  to = Infinity,
+  onRefused?: OnRefused,
+): Promise<MessageMeta[]> {
   const range = `${from}:${to === Infinity ? '*' : to}`;
   const isWanted = ({ uid }: { uid: number }) => uid >= from && uid <= to;
   // `n:*` names the last message even if its UID is lower (RFC 9051 9)
@@ -69,12 +75,18 @@ export async function fetchMeta(session: ImapSession, from: number, to = Infinit
   const { uids } = await listUids(session);
   const seen = new Set(metas.map(({ uid }) => uid));
   const left = uids.filter((uid) => isWanted({ uid }) && !seen.has(uid));
-  return byUid([...metas, ...(await fetchMetaOf(session, left))]);
+  return byUid([...metas, ...(await fetchMetaOf(session, left, onRefused))]);
 }
 
-/** Metadata of these UIDs. A message of which the server refuses to send any is missing. */
-export function fetchMetaOf(session: ImapSession, uids: number[]): Promise<MessageMeta[]> {
-  return fetchNotRefused(uids, (part) => fetchEach(session, part, META_QUERY, metaOf(session)));
+/** Called with each message that the server refuses to send alone. */
+type OnRefused = (uid: number, refusal: MailError) => void;
+
+/**
+ * Metadata of these UIDs. A message of which the server refuses to send any is missing.
+ * @throws MailError when all of them are refused, or with `onRefused` when three are and none is sent
+ */
+export function fetchMetaOf(session: ImapSession, uids: number[], onRefused?: OnRefused): Promise<MessageMeta[]> {
+  return fetchNotRefused(uids, (part) => fetchEach(session, part, META_QUERY, metaOf(session)), onRefused);
 }
 
 /** Metadata of a message that this product appended, on a server that stores it unchanged. */
@@ -239,30 +251,45 @@ function unlessRefused(error: unknown): undefined {
   if (!refusedFetch(error)) throw error;
 }
 
-/** Refusals of single messages after which the folder counts as refused, unless the server has sent others. */
+/** Refusals of single messages, chosen at random, after which the folder counts as refused, unless the server has sent others. */
 export const ENOUGH_REFUSALS = 3;
 
-/**
- * Fetches messages in halves of halves, where the server refuses to send them together: those that it does not refuse alone.
- * @throws MailError when it refuses whatever is requested
- */
-async function fetchNotRefused<T>(uids: number[], fetch: (uids: number[]) => Promise<T[]>): Promise<T[]> {
+/** The messages in an order by chance: the first ones of a folder may be those that are damaged. */
+export function shuffled<T>(messages: readonly T[]): T[] {
+  const keyed = messages.map((message) => ({ message, key: Math.random() }));
+  return keyed.sort((a, b) => a.key - b.key).map(({ message }) => message);
+}
+
+/** Fetches messages in halves of halves, where the server refuses to send them together. See `fetchMetaOf`. */
+async function fetchNotRefused<T>(
+  uids: number[],
+  fetch: (uids: number[]) => Promise<T[]>,
+  onRefused?: OnRefused,
+): Promise<T[]> {
   const rows: T[] = [];
-  let refused = 0;
-  const fetchPart = async (part: number[]): Promise<void> => {
-    const found = await fetch(part).catch((error: unknown) => {
-      unlessRefused(error);
-      if (part.length === 1) refused += 1;
-      if (rows.length === 0 && refused === Math.min(ENOUGH_REFUSALS, uids.length)) throw error;
+  const fetchPart = async (part: number[]): Promise<MailError | undefined> => {
+    try {
+      for (const row of await fetch(part)) rows.push(row);
       return undefined;
-    });
-    for (const row of found ?? []) rows.push(row);
-    if (found || part.length === 1) return;
-    const half = part.length >> 1;
-    await fetchPart(part.slice(0, half));
-    await fetchPart(part.slice(half));
+    } catch (error) {
+      if (!refusedFetch(error)) throw error;
+      const [uid] = part;
+      if (part.length === 1 && uid !== undefined) onRefused?.(uid, error);
+      return error;
+    }
   };
-  if (uids.length > 0) await fetchPart(uids);
+  const fetchHalves = async (part: number[]): Promise<void> => {
+    if (part.length === 0 || !(await fetchPart(part)) || part.length === 1) return;
+    const half = part.length >> 1;
+    await fetchHalves(part.slice(0, half));
+    await fetchHalves(part.slice(half));
+  };
+  const refusal = uids.length > 0 ? await fetchPart(uids) : undefined;
+  if (!refusal) return rows;
+  const first = uids.length > 1 ? shuffled(uids).slice(0, ENOUGH_REFUSALS) : uids;
+  if (uids.length > 1) for (const uid of first) await fetchPart([uid]);
+  if (rows.length === 0 && (!onRefused || first.length === ENOUGH_REFUSALS)) throw refusal;
+  await fetchHalves(uids.filter((uid) => !first.includes(uid)));
   return rows;
 }
 

@@ -14,9 +14,9 @@ import { applyFlags } from './changes/flags.ts';
 import type { SyncContext } from './context.ts';
 import { remapFolder, remapUids } from './folders/uidvalidity.ts';
 import { cursorLimitOf } from './ingest/commit.ts';
+import { undeliveredIn } from './ingest/fetch.ts';
 import { ingest } from './ingest/ingest.ts';
 import { foldersToCheck, isSameMessage, matchMessages } from './ingest/match.ts';
-import type { NotDelivered } from './ingest/undelivered.ts';
 import { assertSelected, ensureSelected, type Selection, withSelected } from './selected.ts';
 import { type FolderState, loadFolder, updateFolder } from './store/folders.ts';
 import { type Candidate, findCandidates, locationsAt } from './store/locations.ts';
@@ -42,8 +42,6 @@ export interface FolderPassResult {
   missing: boolean;
   /** messages for which the storage has no room */
   leftOut: number;
-  /** messages that the server does not deliver */
-  undelivered: readonly NotDelivered[];
   /** folders whose vanished messages are known now */
   compared: string[];
   /** the other folders must be synced first, and then this one again with this `arrivalsBelow` */
@@ -79,7 +77,7 @@ async function passOnce(
 ): Promise<FolderPassResult & { renumbered: boolean }> {
   const notOpened = {
     ...{ opened: false, interrupted: false, changed: false, missing: false },
-    ...{ leftOut: 0, undelivered: [], compared: [], othersFirst: null, renumbered: false },
+    ...{ leftOut: 0, compared: [], othersFirst: null, renumbered: false },
   };
   // Read before SELECT: flags that are read after a change of this API show that change.
   const stored = await loadFolder(ctx.db, folderId);
@@ -106,7 +104,6 @@ async function passOnce(
       changed: missing || changes.flagsChanged || listed.length + changes.unknown.length > 0,
       missing,
       leftOut: leftOut + late.leftOut.length,
-      undelivered: [...arrivals.undelivered, ...late.undelivered],
       compared: [...arrivals.compared, ...late.compared, folder.id],
       othersFirst: null,
       renumbered: late.renumbered,
@@ -157,7 +154,7 @@ async function firstFreeUid(ctx: SyncContext, selection: Selection): Promise<num
   return (uids.at(-1) ?? 0) + 1;
 }
 
-interface ArrivalsResult extends Pick<FolderPassResult, 'missing' | 'compared' | 'othersFirst' | 'undelivered'> {
+interface ArrivalsResult extends Pick<FolderPassResult, 'missing' | 'compared' | 'othersFirst'> {
   /** with its cursor as it is now */
   folder: FolderState;
   /** false: the rest of the folder is left to a later pass */
@@ -177,7 +174,7 @@ async function ingestArrivals(
   const { ctx, selection } = open;
   let result: ArrivalsResult = {
     ...{ folder: open.folder, missing: false, compared: [], othersFirst: null },
-    ...{ complete: true, renumbered: false, leftOut: [], undelivered: [] },
+    ...{ complete: true, renumbered: false, leftOut: [] },
   };
   for (let start = 0; start < metas.length; start += CHUNK) {
     const chunk = metas.slice(start, start + CHUNK);
@@ -193,13 +190,8 @@ async function ingestArrivals(
     if (others.othersFirst) return { ...result, complete: false, othersFirst: (metas.at(-1)?.uid ?? 0) + 1 };
     if (!(await ensureSelected(ctx.session, selection))) return { ...result, complete: false };
     const cursorLimit = cursorLimitOf(result.leftOut);
-    const { uidNext, ...left } = await ingest(ctx, { folder, selection, source: 'live', cursorLimit }, chunk);
-    result = {
-      ...result,
-      folder: { ...folder, uidNext },
-      leftOut: [...result.leftOut, ...left.leftOut],
-      undelivered: [...result.undelivered, ...left.undelivered],
-    };
+    const { uidNext, leftOut } = await ingest(ctx, { folder, selection, source: 'live', cursorLimit }, chunk);
+    result = { ...result, folder: { ...folder, uidNext }, leftOut: [...result.leftOut, ...leftOut] };
   }
   return result;
 }
@@ -210,17 +202,18 @@ async function ingestArrivals(
  */
 async function ingestUnknown(open: OpenFolder, options: FolderPassOptions, uids: number[]): Promise<ArrivalsResult> {
   const { ctx, selection } = open;
+  const undelivered = undeliveredIn(ctx, open);
   let result = await ingestArrivals(open, options, []);
   for (let start = 0; start < uids.length && result.complete; start += CHUNK) {
     if (!(await ensureSelected(ctx.session, selection))) return { ...result, complete: false };
-    const metas = byUid(await fetchMetaOf(ctx.session, uids.slice(start, start + CHUNK)).catch(noneIfRefused));
+    const due = uids.slice(start, start + CHUNK).filter(undelivered.isDue);
+    const metas = byUid(await fetchMetaOf(ctx.session, due, undelivered.failed).catch(noneIfRefused));
     const { folder } = result;
     const ingested = await ingestArrivals({ ...open, folder }, { ...options, arrivalsBelow: Infinity }, metas);
     result = {
       ...ingested,
       missing: result.missing || ingested.missing,
       leftOut: [...result.leftOut, ...ingested.leftOut],
-      undelivered: [...result.undelivered, ...ingested.undelivered],
       compared: [...result.compared, ...ingested.compared],
     };
   }
@@ -240,7 +233,7 @@ async function listArrivals({ ctx, folder, selection }: OpenFolder, below = Infi
   if (selection.uidNext !== null && selection.uidNext <= cursor && selection.exists <= folder.totalCount) return [];
   if (below <= cursor) return [];
   assertSelected(ctx.session, selection);
-  return fetchMeta(ctx.session, cursor, below - 1);
+  return fetchMeta(ctx.session, cursor, below - 1, undeliveredIn(ctx, { folder, selection }).failed);
 }
 
 /**
@@ -356,7 +349,7 @@ async function saveProgress(
   uidNext: number,
 ): Promise<void> {
   const highestModseq = modseq === null ? null : modseq.toString();
-  const totalCount = selection.exists;
+  const totalCount = selection.exists - undeliveredIn(ctx, { folder, selection }).count();
   const isSame = highestModseq === folder.highestModseq && totalCount === folder.totalCount;
   if (isSame && uidNext === folder.uidNext && folder.flagsRead) return;
   await inLease(ctx.db, ctx.lease, async (tx) => {

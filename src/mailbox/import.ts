@@ -6,6 +6,8 @@ import { MailError } from '../mail-wire/mail-error.ts';
 import { PartUnavailable } from '../outage.ts';
 import type { SyncContext } from './context.ts';
 import { ingest, type IngestTarget } from './ingest/ingest.ts';
+import { undeliveredIn } from './ingest/fetch.ts';
+import { isTokenEnd } from './logins.ts';
 import { assertSelected, type Selection, withSelected } from './selected.ts';
 import { type FolderState, loadFolders } from './store/folders.ts';
 import { uidsToImport } from './store/import-folders.ts';
@@ -46,7 +48,7 @@ const CHUNK = 500;
  *   completely, both once all others are imported; MailError; ImportStopped
  */
 export async function importMail(ctx: SyncContext, options: ImportOptions): Promise<void> {
-  const done: Imported = { leftOut: 0 };
+  const done: Imported = { losses: 0, leftOut: 0 };
   for (const folder of await foldersToRead(ctx, options)) {
     if (options.signal.aborted) return;
     await importFolder(ctx, folder, options, done);
@@ -76,7 +78,12 @@ async function foldersToRead(ctx: SyncContext, { run }: ImportOptions): Promise<
   return folders.sort((a, b) => rank(a) - rank(b));
 }
 
+/** Connections that may end in one attempt: a message at which the server hangs up is found by requesting fewer and fewer together. */
+const MOST_LOSSES = 6;
+
 interface Imported {
+  /** connections that have ended */
+  losses: number;
   /** messages for which the storage has no room */
   leftOut: number;
   /** why a folder could not be read completely */
@@ -108,13 +115,29 @@ async function importFolder(
       left = (await withSelected(ctx.session, folder.path, round, noteRefusal)) ?? false;
     }
   } catch (error) {
-    if (!(error instanceof MailError) || !ctx.session.client.usable) throw error;
+    if (!(error instanceof MailError)) throw error;
+    if (!ctx.session.client.usable) {
+      await renewAfterLoss(ctx, options, done, error);
+      return importFolder(ctx, folder, options, done);
+    }
     done.unread = error;
   }
   const isRead = done.unread === before.unread && done.leftOut === before.leftOut;
   if (isRead && !options.signal.aborted) {
     await options.run?.onDone(folder.id, readBelow);
   }
+}
+
+/** Opens a new connection, unless the last one has ended for another reason than what was requested. */
+async function renewAfterLoss(
+  ctx: SyncContext,
+  { signal }: ImportOptions,
+  done: Imported,
+  error: MailError,
+): Promise<void> {
+  if (signal.aborted || isTokenEnd(ctx.session.token, error)) throw error;
+  if (error.flooded || ++done.losses > MOST_LOSSES) throw error;
+  await ctx.session.renew();
 }
 
 interface Round {
@@ -185,17 +208,16 @@ async function importChunk(
 ): Promise<{ leftOut: number; delayed: number }> {
   assertSelected(ctx.session, target.selection);
   const located = await locatedUids(ctx.db, target.folder.id, uids, true);
-  const metas = await fetchMetaOf(
-    ctx.session,
-    uids.filter((uid) => !located.has(uid)),
-  );
+  const undelivered = undeliveredIn(ctx, target);
+  const due = uids.filter((uid) => !located.has(uid) && undelivered.isDue(uid));
+  const metas = await fetchMetaOf(ctx.session, due, undelivered.failed);
   const isWanted = ({ internalDate }: MessageMeta) =>
     (!since || internalDate >= since) && (!until || internalDate < until);
   const wanted = metas.filter(isWanted).sort((a, b) => b.uid - a.uid);
-  const { leftOut, undelivered } = await ingest(ctx, target, wanted, onProgress);
-  for (const uid of located) read.add(uid);
+  const { leftOut } = await ingest(ctx, target, wanted, onProgress);
+  for (const uid of uids) if (located.has(uid) || undelivered.isPending(uid)) read.add(uid);
   for (const { uid } of metas) read.add(uid);
   await run?.onSkipped(target.folder.id, uids.length - wanted.length);
   onProgress(0);
-  return { leftOut: leftOut.length, delayed: undelivered.filter(({ isDelayed }) => isDelayed).length };
+  return { leftOut: leftOut.length, delayed: undelivered.pending(uids).filter(({ isDelayed }) => isDelayed).length };
 }

@@ -4,7 +4,7 @@ import { isScanned } from './baseline.ts';
 import { changeEmails, recordDeletions } from './change-emails.ts';
 import { endAbandonedMoves } from './changes/pending-removals.ts';
 import type { SyncContext } from './context.ts';
-import { type FolderPassResult, syncFolder } from './folder-pass.ts';
+import { syncFolder } from './folder-pass.ts';
 import { DoubtfulList, type FolderListPass, saveUnexplained, syncFolders } from './folders/list-pass.ts';
 import { MailError, reasonOf } from '../mail-wire/mail-error.ts';
 import type { NotDelivered } from './ingest/undelivered.ts';
@@ -50,29 +50,33 @@ export async function syncMailbox(ctx: SyncContext, options: SyncOptions): Promi
   if (passes.decide) await decideMissing(ctx, passes.startedAt);
   await endAbandonedMoves(ctx, { synced: passes.refused.length === 0 && !passes.undecided });
   const failure = failureOf(ctx, passes);
-  const missing = await notePass(ctx, failure);
+  const missing = await notePass(ctx, failure, undeliveredIn(ctx, passes.list));
   // a later pass decides about what left before it began, whatever the clock was then
   if (missing) await inLease(ctx.db, ctx.lease, (tx) => vanishedBy(tx, ctx.account.id, new Date()));
   return { ...passes.list, missing, undecided: passes.undecided, failure };
 }
 
 /** Stores whether the account is in sync; returns whether emails may have left a folder about which nothing is decided. */
-async function notePass(ctx: SyncContext, failure: string | undefined): Promise<boolean> {
-  if (failure === undefined) return touchSynced(ctx.db, ctx.lease, new Date());
+async function notePass(ctx: SyncContext, failure: string | undefined, undelivered: string): Promise<boolean> {
+  if (failure === undefined) return touchSynced(ctx.db, ctx.lease, new Date(), undelivered);
   await inLease(ctx.db, ctx.lease, (tx) => saveWatchFailure(tx, ctx.account.id, failure));
   return true;
 }
 
 /** The reason why the account is not in sync after a pass that succeeded. */
-function failureOf({ refusals }: SyncContext, { refused, unstored }: SettledPass): string | undefined {
+function failureOf({ refusals }: SyncContext, { refused, leftOut }: SettledPass): string | undefined {
   if (refused.length > 0) return refusals.describe(refused);
-  const leftOut = [...unstored.values()].reduce((sum, each) => sum + each.leftOut, 0);
-  if (leftOut > 0) return `the storage is full: ${leftOut} of the messages wait for room`;
-  for (const [folderId, { undelivered }] of unstored) {
-    const [first] = undelivered;
-    if (first) return `${detailOf(first)} (in the folder ${folderId})`;
+  return leftOut > 0 ? `the storage is full: ${leftOut} of the messages wait for room` : undefined;
+}
+
+/** Names the first message that the server does not deliver, for people; empty: it delivers all. */
+function undeliveredIn({ undelivered, account }: SyncContext, list: FolderListPass): string {
+  for (const { id, uidValidity } of foldersOf(list)) {
+    if (uidValidity === null) continue;
+    const [first] = undelivered.in({ accountId: account.id, folderId: id, uidValidity }).pending();
+    if (first) return `${detailOf(first)} (in the folder ${id})`;
   }
-  return undefined;
+  return '';
 }
 
 const detailOf = ({ reason }: NotDelivered) => (reason instanceof MailError ? reason.detail : reasonOf(reason));
@@ -106,11 +110,11 @@ async function syncUntilSettled(ctx: SyncContext, first: Pass, everyFlag: boolea
   let interrupted = false;
   let settled = false;
   let refused: ReadonlySet<string> = new Set();
-  const unstored = new Map<string, Unstored>();
+  const leftOut = new Map<string, number>();
   for (let count = 1; ; count++) {
     const synced = await syncEach(ctx, pass.due, everyFlag, pass.list.counters);
     interrupted ||= synced.interrupted;
-    for (const [id, messages] of synced.unstored) unstored.set(id, messages);
+    for (const [id, messages] of synced.leftOut) leftOut.set(id, messages);
     const opened = new Set(pass.due.map(({ id }) => id).filter((id) => !synced.refused.has(id)));
     refused = new Set([...refused, ...synced.refused].filter((id) => !opened.has(id)));
     const leftFolders = pass.list.missing || synced.missing;
@@ -125,14 +129,15 @@ async function syncUntilSettled(ctx: SyncContext, first: Pass, everyFlag: boolea
     pass = settled ? { ...pass, list } : next;
     if (settled) break;
   }
-  return { ...settledPass(pass, { interrupted, settled, refused }), unstored };
+  const messages = [...leftOut.values()].reduce((sum, each) => sum + each, 0);
+  return { ...settledPass(pass, { interrupted, settled, refused }), leftOut: messages };
 }
 
 /** The work that remains after the last pass. */
 function settledPass(
   pass: Pass,
   { interrupted, settled, refused }: { interrupted: boolean; settled: boolean; refused: ReadonlySet<string> },
-): Omit<SettledPass, 'unstored'> {
+): Omit<SettledPass, 'leftOut'> {
   // The contents of a folder that was not synced completely are unknown: a later sync decides.
   const decide = pass.decide && !interrupted;
   const listed = [...refused].filter((id) => isMissed(pass.list.folders.get(id)));
@@ -146,15 +151,12 @@ function isMissed(folder: FolderState | undefined): boolean {
   return folder !== undefined && folder.selectable && folder.uidNext !== null;
 }
 
-type Unstored = Pick<FolderPassResult, 'leftOut' | 'undelivered'>;
-/** by the id of the folder */
-type UnstoredMessages = ReadonlyMap<string, Unstored>;
-
 interface SettledPass extends Pass {
   undecided: boolean;
   /** ids of listed folders that could not be opened or read */
   refused: string[];
-  unstored: UnstoredMessages;
+  /** messages for which the storage has no room */
+  leftOut: number;
 }
 
 /**
@@ -220,7 +222,8 @@ interface FoldersSynced {
   refused: ReadonlySet<string>;
   /** the rest of a folder is left to the next sync */
   interrupted: boolean;
-  unstored: UnstoredMessages;
+  /** messages of each folder for which the storage has no room */
+  leftOut: ReadonlyMap<string, number>;
 }
 
 /** Syncs folders one after the other; `counters` are those of the dirty ones. */
@@ -235,13 +238,13 @@ async function syncEach(
   let missing = false;
   const refused = new Set<string>();
   let interrupted = false;
-  const unstored = new Map<string, Unstored>();
+  const leftOut = new Map<string, number>();
   const sync = async ({ id }: FolderState, arrivalsBelow?: number) => {
     const result = await syncFolder(ctx, id, { everyFlag, compared, arrivalsBelow });
     for (const other of result.compared) compared.add(other);
     missing ||= result.missing;
     interrupted ||= result.interrupted;
-    unstored.set(id, result);
+    leftOut.set(id, result.leftOut);
     if (result.opened) refused.delete(id);
     else refused.add(id);
     return result;
@@ -257,7 +260,7 @@ async function syncEach(
     const counted = counters.get(folder.id);
     if (counted && result.opened && !result.changed) await saveUnexplained(ctx, folder, counted);
   }
-  return { missing, refused, interrupted, unstored };
+  return { missing, refused, interrupted, leftOut };
 }
 
 /**

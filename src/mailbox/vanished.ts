@@ -4,6 +4,7 @@ import type { UidRange } from '../imap/imapflow-patches.ts';
 import { listUids } from '../imap/list-uids.ts';
 import { changeEmails } from './change-emails.ts';
 import type { SyncContext } from './context.ts';
+import { undeliveredIn } from './ingest/fetch.ts';
 import { assertSelected, type Selection } from './selected.ts';
 import { countLocations, type FolderState, recountLocations } from './store/folders.ts';
 import { emailsAt, knownUids, locatedUids } from './store/locations.ts';
@@ -55,16 +56,19 @@ export async function findVanished(
   );
   const stored = new Set(known);
   const isUnknown = (uid: number) => !stored.has(uid);
+  const undelivered = undeliveredIn(ctx, { folder, selection });
+  undelivered.keepOnly((uid) => isUnknown(uid) && (!complete || present.has(uid)));
   const from = folder.scannedFrom ?? cursor;
   const suspects = uids.filter((uid) => uid >= from && uid < cursor && isUnknown(uid));
   const unknown = await withoutRevived(ctx, folder, await stillPresent(ctx, selection, suspects));
   // A server may announce the UID of a message that cannot be fetched yet.
   const isComplete =
-    uids.length >= selection.exists && !uids.some((uid) => uid >= cursor && uid < end && isUnknown(uid));
+    uids.length >= selection.exists &&
+    !uids.some((uid) => uid >= cursor && uid < end && isUnknown(uid) && !undelivered.isPending(uid));
   return { missing, unknown, uidNext: isComplete ? end : cursor };
 }
 
-/** Whether there is nothing to compare: the numbers agree, or cannot agree yet. */
+/** Whether there is nothing to compare: the numbers agree, or cannot agree yet. Messages that are not delivered are not stored. */
 function isSettled(
   ctx: SyncContext,
   folder: FolderState,
@@ -72,7 +76,8 @@ function isSettled(
   { counted, everyFlag }: { counted: number; everyFlag: boolean },
 ): boolean {
   const isAhead = selection.uidNext === null || selection.uidNext > (folder.uidNext ?? 1);
-  if (counted === selection.exists && !isAhead) return true;
+  const undelivered = undeliveredIn(ctx, { folder, selection });
+  if (counted + undelivered.count() === selection.exists && !isAhead && !undelivered.isAnyDue()) return true;
   // While the baseline is not scanned, fewer stored messages than the folder has prove nothing.
   if (folder.scannedFrom === 1) return false;
   return counted === 0 || (selection.highestModseq !== null && ctx.session.qresync && !everyFlag);

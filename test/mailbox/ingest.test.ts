@@ -47,7 +47,7 @@ describe('ingestion', () => {
       ingested: 120,
       uidNext: 121,
       leftOut: [],
-      undelivered: [],
+      delayed: [],
       batches: [50, 50, 20],
     });
     expect((await engine.folder('INBOX')).uidNext).toBe(121);

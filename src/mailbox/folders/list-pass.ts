@@ -11,6 +11,7 @@ import {
 } from '../store/folders.ts';
 import { applyPlan, changedSince } from './apply.ts';
 import { assertCurrent, chosenOf } from './choice.ts';
+import type { Undelivered } from '../ingest/undelivered.ts';
 import { markApplied, removeExcluded } from './exclude.ts';
 import { type FolderPlan, planFolders } from './plan.ts';
 import { findRenames, withoutOngoing } from './renames.ts';
@@ -76,7 +77,8 @@ async function listOnce(ctx: SyncContext, freshSession: boolean): Promise<Folder
     if (!applied) return undefined;
     missing = applied.missing;
   }
-  const dirty = new Set(plan.kept.filter(({ folder, facts }) => isDirty(folder, facts)).map(({ folder }) => folder.id));
+  const changed = plan.kept.filter(({ folder, facts }) => isDirty(ctx, folder, facts));
+  const dirty = new Set(changed.map(({ folder }) => folder.id));
   for (const { folder } of plan.changed) dirty.add(folder.id);
   const isSaved = await saveCounters(ctx, plan, dirty);
   await choiceIsApplied(ctx, since.excluded);
@@ -107,12 +109,28 @@ async function listChosen(
       for (const folder of all) if (!chosen.has(folder)) unchosen.add(folder.path);
       return [...chosen];
     };
-    const listed = await listFoldersWithStatus(session, { choose });
+    const listed = withoutUndelivered(ctx, stored, await listFoldersWithStatus(session, { choose }));
     const excluded = stored.filter(({ path }) => unchosen.has(path)).map(({ id }) => id);
     if (excluded.length === 0) return { stored, listed };
     if (!freshSession) throw new DoubtfulList();
     await removeExcluded(ctx, excluded);
   }
+}
+
+/** The folders, with counts of the messages that the store can have. */
+function withoutUndelivered(ctx: SyncContext, stored: FolderState[], listed: FolderSnapshot[]): FolderSnapshot[] {
+  const byPath = new Map(stored.map((folder) => [folder.path, folder]));
+  return listed.map((snapshot) => {
+    const { path, status } = snapshot;
+    const folder = byPath.get(path);
+    if (!folder || !status) return snapshot;
+    const messages = status.messages - undeliveredOf(ctx, folder, status).count();
+    return { ...snapshot, status: { ...status, messages } };
+  });
+}
+
+function undeliveredOf({ undelivered, account }: SyncContext, { id }: FolderState, status: FolderStatus): Undelivered {
+  return undelivered.in({ accountId: account.id, folderId: id, uidValidity: status.uidValidity });
 }
 
 /** Ends removals of excluded folders that were interrupted, and records that the folders which a new choice adds are stored. */
@@ -128,13 +146,13 @@ async function choiceIsApplied(ctx: SyncContext, excluded: readonly FolderState[
   choice.isApplied = true;
 }
 
-function isDirty(folder: FolderState, { status, selectable }: FolderFacts): boolean {
+function isDirty(ctx: SyncContext, folder: FolderState, { status, selectable }: FolderFacts): boolean {
   if (!selectable) return false;
   // It may open all the same.
   if (!status || !folder.flagsRead) return true;
   if (folder.uidNext === null || status.uidValidity !== folder.uidValidity || status.uidNext > folder.uidNext)
     return true;
-  if (status.messages !== folder.totalCount) return true;
+  if (status.messages !== folder.totalCount || undeliveredOf(ctx, folder, status).isAnyDue()) return true;
   return status.highestModseq === null
     ? status.unseen !== folder.unreadCount
     : status.highestModseq !== folder.highestModseq;

@@ -20,7 +20,6 @@ import { type ArrivalMatch, type IngestTarget, loadMatchFacts, matchArrivals, ma
 import { buildEmail, type FetchedMail, isFromOwner, locationRow, threadFactsOf } from './rows.ts';
 import { applySentCopies } from './sent-copies.ts';
 import { type AssignedThread, assignThreads } from './threads.ts';
-import type { NotDelivered } from './undelivered.ts';
 
 /** Messages of a folder with the sources that were fetched of them. */
 export interface FetchedBatch {
@@ -30,8 +29,6 @@ export interface FetchedBatch {
   mails: FetchedMail[];
   /** UIDs of messages for which the storage has no room: the cursor stays below them, so they are fetched again */
   leftOut?: readonly number[];
-  /** messages that the server does not deliver now, and may deliver soon */
-  undelivered?: readonly NotDelivered[];
   /** UIDs of messages that the server has not delivered for a day: they are stored as older mail is, without an email */
   givenUp?: readonly number[];
 }

@@ -3,7 +3,7 @@ import { open, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { downloadSource, ENOUGH_REFUSALS, fetchSources, type MessageMeta } from '../../imap/fetch.ts';
+import { downloadSource, ENOUGH_REFUSALS, fetchSources, type MessageMeta, shuffled } from '../../imap/fetch.ts';
 import { refusedFetch } from '../../imap/response-codes.ts';
 import { MailError } from '../../mail-wire/mail-error.ts';
 import type { ParsedMail } from '../../mime/parser.ts';
@@ -16,7 +16,7 @@ import { assertSelected } from '../selected.ts';
 import type { IngestTarget } from './match.ts';
 import { type FetchedMail, rawKey } from './rows.ts';
 import { removeTempDir, storeAttachments, type Writer } from './store-attachments.ts';
-import type { NotDelivered, Undelivered } from './undelivered.ts';
+import type { Undelivered } from './undelivered.ts';
 
 type FetchContext = Pick<
   SyncContext,
@@ -38,8 +38,6 @@ export interface Fetched {
   mails: FetchedMail[];
   /** UIDs of messages for which the storage has no room */
   leftOut: number[];
-  /** messages that the server does not deliver now, and may deliver soon */
-  undelivered: NotDelivered[];
   /** UIDs of messages that the server has not delivered for a day */
   givenUp: number[];
 }
@@ -52,28 +50,29 @@ export interface Fetched {
  */
 export async function fetchMails(
   ctx: FetchContext,
-  { folder, selection }: IngestTarget,
+  { folder, selection, source }: IngestTarget,
   metas: MessageMeta[],
   { leavesOut }: { leavesOut: boolean },
 ): Promise<Fetched> {
-  if (metas.length === 0) return { mails: [], leftOut: [], undelivered: [], givenUp: [] };
+  if (metas.length === 0) return { mails: [], leftOut: [], givenUp: [] };
   assertSelected(ctx.session, selection);
   const written = recordKeys(ctx.storage);
   const leftOut: number[] = [];
-  const undelivered = undeliveredIn(ctx, { folder, selection });
+  const undelivered = undeliveredIn(ctx, { folder, selection, source });
   const own = { ...ctx, storage: written.storage, leftOut: leavesOut ? leftOut : null };
   try {
-    const mails = leavesOut ? await fetchDelivered(own, undelivered, metas) : await fetchAll(own, metas);
+    // above the cursor nothing was ever delivered: the folder may be refused, and not its messages
+    const isOld = source === 'live' && metas.every(({ uid }) => uid < (folder.uidNext ?? 1));
+    const mails = leavesOut ? await fetchDelivered(own, undelivered, metas, { isOld }) : await fetchAll(own, metas);
     mails.sort((a, b) => a.meta.uid - b.meta.uid);
-    const uids = metas.map(({ uid }) => uid);
-    const givenUp = uids.filter(undelivered.isGivenUp);
+    const givenUp = metas.map(({ uid }) => uid).filter(undelivered.isGivenUp);
     for (const uid of givenUp) {
       ctx.logger.error(
         { accountId: ctx.account.id, folderId: folder.id, uid },
         'message given up: not delivered for a day',
       );
     }
-    return { mails, leftOut, givenUp, undelivered: undelivered.among(uids) };
+    return { mails, leftOut, givenUp };
   } catch (error) {
     // Housekeeping deletes what cannot be deleted now.
     await ctx.storage.delete(written.keys).catch(() => {});
@@ -84,9 +83,11 @@ export async function fetchMails(
 /** What is known of messages of the folder that the server did not deliver. */
 export function undeliveredIn(
   { undelivered, account }: Pick<SyncContext, 'undelivered' | 'account'>,
-  { folder, selection }: Pick<IngestTarget, 'folder' | 'selection'>,
+  { folder, selection, source }: Pick<IngestTarget, 'folder' | 'selection'> & Partial<Pick<IngestTarget, 'source'>>,
 ): Undelivered {
-  return undelivered.in({ accountId: account.id, folderId: folder.id, uidValidity: selection.uidValidity });
+  const { uidValidity } = selection;
+  const isImport = source === 'initialSync';
+  return undelivered.in({ accountId: account.id, folderId: folder.id, uidValidity, isImport });
 }
 
 interface WritingContext extends Omit<FetchContext, 'storage'> {
@@ -125,12 +126,14 @@ async function whereRoom<T>(
 /**
  * Fetches what the server delivers. A large message, and all of those that are refused together, are requested alone; one that
  * fails alone is left out, and is due again later.
+ * @param options.isOld they are leftovers of earlier passes: a folder that the server refuses has others
  * @throws MailError when the connection ends, or the server refuses whatever is requested
  */
 async function fetchDelivered(
   ctx: WritingContext,
   undelivered: Undelivered,
   metas: MessageMeta[],
+  { isOld }: { isOld: boolean },
 ): Promise<FetchedMail[]> {
   const due = metas.filter(({ uid }) => undelivered.isDue(uid));
   const small = due.filter(({ size }) => size < STREAM_FROM_BYTES);
@@ -141,7 +144,8 @@ async function fetchDelivered(
   const failures: { uid: number; reason: Error }[] = isRefused
     ? []
     : first.empty.map((uid) => ({ uid, reason: noContent() }));
-  const left = isRefused ? together : first.remaining;
+  // of a folder of which the first messages are damaged, others are sent
+  const left = isRefused ? shuffled(together) : first.remaining;
   for (const meta of [...left, ...due.filter((each) => !together.includes(each))]) {
     const fetched = await attempt(ctx, undelivered, [meta], () => fetchAlone(ctx, meta));
     if (fetched instanceof MailError) failures.push({ uid: meta.uid, reason: fetched });
@@ -150,9 +154,9 @@ async function fetchDelivered(
       for (const uid of fetched.empty) failures.push({ uid, reason: noContent() });
     }
     // the folder, and not a message in it
-    if (isRefused && mails.length === 0 && failures.length === ENOUGH_REFUSALS) throw first;
+    if (isRefused && !isOld && mails.length === 0 && failures.length === ENOUGH_REFUSALS) throw first;
   }
-  for (const { meta } of mails) undelivered.delivered(meta.uid);
+  for (const { meta } of mails) undelivered.forget(meta.uid);
   for (const { uid, reason } of failures) undelivered.failed(uid, reason);
   return mails;
 }

@@ -14,7 +14,7 @@ import { commitBatch, type CommittedBatch, cursorLimitOf, type FetchedBatch } fr
 import { fetchMails, keysOf, undeliveredIn } from './fetch.ts';
 import { type IngestTarget, loadMatchFacts, matchRulesOf, selectUnknown } from './match.ts';
 import { storeAttachments } from './store-attachments.ts';
-import type { NotDelivered, Undelivered } from './undelivered.ts';
+import type { Undelivered } from './undelivered.ts';
 
 export type { IngestTarget } from './match.ts';
 
@@ -29,8 +29,6 @@ export interface IngestResult {
   uidNext: number | null;
   /** UIDs of messages for which the storage has no room: the cursor stays below them */
   leftOut: number[];
-  /** messages that the server does not deliver now, and may deliver soon: the cursor passes them */
-  undelivered: NotDelivered[];
 }
 
 /**
@@ -74,11 +72,11 @@ export async function ingest(
   return result;
 }
 
-type Saved = Pick<CommittedBatch, 'ingested' | 'uidNext'> & Required<Pick<FetchedBatch, 'leftOut' | 'undelivered'>>;
+type Saved = Pick<CommittedBatch, 'ingested' | 'uidNext'> & { leftOut: readonly number[] };
 
 const nothingOf = ({ folder }: IngestTarget): IngestResult => ({
   ...{ ingested: 0, uidNext: folder.uidNext },
-  ...{ leftOut: [], undelivered: [] },
+  leftOut: [],
 });
 
 /** The target of what follows on a result. */
@@ -86,10 +84,10 @@ function targetAfter(target: IngestTarget, { uidNext, leftOut }: IngestResult): 
   return { ...target, folder: { ...target.folder, uidNext }, cursorLimit: cursorLimitOf(leftOut, target.cursorLimit) };
 }
 
-function withSaved({ ingested, leftOut, undelivered }: IngestResult, saved: Saved): IngestResult {
+function withSaved({ ingested, leftOut }: IngestResult, saved: Saved): IngestResult {
   return {
     ...{ ingested: ingested + saved.ingested, uidNext: saved.uidNext },
-    ...{ leftOut: [...leftOut, ...saved.leftOut], undelivered: [...undelivered, ...saved.undelivered] },
+    leftOut: [...leftOut, ...saved.leftOut],
   };
 }
 
@@ -219,7 +217,8 @@ async function saveBatch(
       }
       if (outcome.ingested > 0) measured('ingested', { source: target.source, count: outcome.ingested });
       if (outcome.unusedKeys.length > 0) await ctx.storage.delete(outcome.unusedKeys);
-      return { ...outcome, leftOut: fetched.leftOut ?? [], undelivered: fetched.undelivered ?? [] };
+      for (const uid of fetched.givenUp ?? []) undeliveredIn(ctx, target).forget(uid);
+      return { ...outcome, leftOut: fetched.leftOut ?? [] };
     }
   } catch (error) {
     await deleteUnreferenced(ctx, keysOf(fetched.mails));
@@ -260,7 +259,7 @@ const HEADER_ONLY: MailParser = {
 async function fetchMore(
   ctx: SyncContext,
   target: IngestTarget,
-  { metas, requested, mails, leftOut = [], undelivered = [], givenUp = [] }: FetchedBatch,
+  { metas, requested, mails, leftOut = [], givenUp = [] }: FetchedBatch,
   needed: MessageMeta[],
 ): Promise<FetchedBatch> {
   const more = await fetchMails(ctx, target, needed, { leavesOut: leavesOut(target) });
@@ -269,7 +268,6 @@ async function fetchMore(
     requested: new Set([...requested, ...needed.map(({ uid }) => uid)]),
     mails: [...mails, ...more.mails].sort((a, b) => a.meta.uid - b.meta.uid),
     leftOut: [...leftOut, ...more.leftOut],
-    undelivered: [...undelivered, ...more.undelivered],
     givenUp: [...givenUp, ...more.givenUp],
   };
 }

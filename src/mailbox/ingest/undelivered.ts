@@ -4,7 +4,7 @@ import type { Logger } from '../../runtime/logger.ts';
 /*
  * Messages that a server lists and does not deliver: it refuses their FETCH, hangs up at it, or sends NIL. Each is found by
  * requesting fewer messages together, and then fetched alone, less and less often, so that it holds up no other. Only this process
- * knows about them: another one finds out anew.
+ * knows about them. Another one finds them out anew: the stored count of their folder lacks them, so that it differs from the server's.
  */
 
 /** A message that the server has not delivered, and may deliver soon. */
@@ -22,20 +22,37 @@ export interface Undelivered {
   together(uid: number): number;
   /** the message may be requested now */
   isDue(uid: number): boolean;
-  /** those of the messages that have failed alone, without those given up */
-  among(uids: readonly number[]): NotDelivered[];
+  /** whether one that failed alone may be requested now */
+  isAnyDue(): boolean;
+  /** the message has failed alone */
+  isPending(uid: number): boolean;
+  /** how many have failed alone: none of them is stored */
+  count(): number;
+  /** those that have failed alone, without those given up; of these UIDs, or of all */
+  pending(uids?: readonly number[]): NotDelivered[];
   /** the message has not been delivered for a day */
   isGivenUp(uid: number): boolean;
   /** a command that named these messages failed, and the connection ended */
   lost(uids: readonly number[], reason: unknown): void;
   /** a message that was requested alone was refused, or came without its content */
   failed(uid: number, reason: unknown): void;
-  delivered(uid: number): void;
+  /** it was delivered, or is stored without its content */
+  forget(uid: number): void;
+  /** forgets the messages that the folder no longer has, and those that are stored */
+  keepOnly(isLeft: (uid: number) => boolean): void;
+}
+
+export interface UndeliveredFolder {
+  accountId: string;
+  folderId: string;
+  uidValidity: number;
+  /** mail from before the connect, of which the store may have a location */
+  isImport?: boolean;
 }
 
 /** Of all mailboxes that this process reads. */
 export interface UndeliveredMessages {
-  in(folder: { accountId: string; folderId: string; uidValidity: number }): Undelivered;
+  in(folder: UndeliveredFolder): Undelivered;
 }
 
 interface Failures {
@@ -76,57 +93,86 @@ const MAX_FOLDERS = 10_000;
 export function createUndelivered(logger: Logger, now: () => number = Date.now): UndeliveredMessages {
   const folders = new Map<string, Map<number, Failures>>();
   return {
-    in({ accountId, folderId, uidValidity }) {
-      const key = `${folderId} ${uidValidity}`;
-      const get = (uid: number) => folders.get(key)?.get(uid);
-      const note = (uid: number, requested: number, reason: unknown, isLost = true) => {
-        const known = folders.get(key) ?? new Map<number, Failures>();
-        const before = known.get(uid) ?? { alone: 0, losses: 0, since: now() };
-        const [alone, losses] = [before.alone + (requested === 1 ? 1 : 0), before.losses + (requested === 1 ? 0 : 1)];
-        const longer = isLost ? (PAUSES[alone] ?? HOUR) : pauseAfter(now() - before.since);
-        const pause = alone < 2 ? 0 : longer;
-        const fewer = requested > FEW ? FEW : 1;
-        const together = alone === 0 && losses === 1 ? Infinity : fewer;
-        known.set(uid, { together, losses, alone, since: before.since, retryAt: now() + pause, reason });
-        folders.delete(key);
-        folders.set(key, known);
-        const [oldest] = folders.keys();
-        if (folders.size > MAX_FOLDERS && oldest !== undefined) folders.delete(oldest);
-        return alone;
-      };
-      const isGivenUp = (uid: number) => {
-        const { alone = 0, since = now() } = get(uid) ?? {};
-        return alone >= MANY && now() - since >= GIVEN_UP_AFTER;
-      };
+    in(folder) {
+      const { accountId, folderId, uidValidity, isImport = false } = folder;
+      const known = failuresIn(folders, `${folderId} ${uidValidity} ${isImport}`, now);
       const failed = (uid: number, err: unknown, isLost = false) => {
-        if (note(uid, 1, err, isLost) !== 2) return;
+        if (known.note(uid, 1, err, isLost) !== 2) return;
         logger.warn(
           { accountId, folderId, uid, err },
           'message not delivered by the server: it is requested less often',
         );
       };
       return {
-        together: (uid) => get(uid)?.together ?? Infinity,
-        isDue: (uid) => (get(uid)?.retryAt ?? 0) <= now(),
-        among: (uids) =>
-          uids.flatMap((uid) => {
-            const { alone = 0, since = 0, reason } = get(uid) ?? {};
-            const isDelayed = alone < ENOUGH.attempts || now() - since < ENOUGH.ms;
-            return alone === 0 || isGivenUp(uid) ? [] : [{ uid, reason, isDelayed }];
-          }),
-        isGivenUp,
+        ...undeliveredOf(known, now),
         lost: (uids, err) => {
           for (const uid of uids) {
             if (uids.length === 1) failed(uid, err, true);
-            else note(uid, uids.length, err);
+            else known.note(uid, uids.length, err, true);
           }
         },
         failed: (uid, err) => failed(uid, err),
-        delivered: (uid) => {
-          const known = folders.get(key);
-          if (known?.delete(uid) && known.size === 0) folders.delete(key);
-        },
       };
+    },
+  };
+}
+
+interface FailuresInFolder {
+  all(): ReadonlyMap<number, Failures>;
+  /** @returns the attempts in which the message was requested alone */
+  note(uid: number, requested: number, reason: unknown, isLost: boolean): number;
+  forget(uid: number): void;
+}
+
+/** The part of `folders` under this key, which has none without a message. */
+function failuresIn(folders: Map<string, Map<number, Failures>>, key: string, now: () => number): FailuresInFolder {
+  return {
+    all: () => folders.get(key) ?? new Map<number, Failures>(),
+    note(uid, requested, reason, isLost) {
+      const known = folders.get(key) ?? new Map<number, Failures>();
+      const before = known.get(uid) ?? { alone: 0, losses: 0, since: now() };
+      const [alone, losses] = [before.alone + (requested === 1 ? 1 : 0), before.losses + (requested === 1 ? 0 : 1)];
+      const longer = isLost ? (PAUSES[alone] ?? HOUR) : pauseAfter(now() - before.since);
+      const pause = alone < 2 ? 0 : longer;
+      const fewer = requested > FEW ? FEW : 1;
+      const together = alone === 0 && losses === 1 ? Infinity : fewer;
+      known.set(uid, { together, losses, alone, since: before.since, retryAt: now() + pause, reason });
+      folders.delete(key);
+      folders.set(key, known);
+      const [oldest] = folders.keys();
+      if (folders.size > MAX_FOLDERS && oldest !== undefined) folders.delete(oldest);
+      return alone;
+    },
+    forget(uid) {
+      const known = folders.get(key);
+      if (known?.delete(uid) && known.size === 0) folders.delete(key);
+    },
+  };
+}
+
+function undeliveredOf({ all, forget }: FailuresInFolder, now: () => number): Omit<Undelivered, 'lost' | 'failed'> {
+  const get = (uid: number) => all().get(uid);
+  const isPending = (uid: number) => (get(uid)?.alone ?? 0) > 0;
+  const isGivenUp = (uid: number) => {
+    const { alone = 0, since = now() } = get(uid) ?? {};
+    return alone >= MANY && now() - since >= GIVEN_UP_AFTER;
+  };
+  return {
+    together: (uid) => get(uid)?.together ?? Infinity,
+    isDue: (uid) => (get(uid)?.retryAt ?? 0) <= now(),
+    isAnyDue: () => [...all().values()].some(({ alone, retryAt }) => alone > 0 && retryAt <= now()),
+    isPending,
+    count: () => [...all().keys()].filter(isPending).length,
+    pending: (uids = [...all().keys()]) =>
+      uids.flatMap((uid) => {
+        const { since = 0, alone = 0, reason } = get(uid) ?? {};
+        const isDelayed = alone < ENOUGH.attempts || now() - since < ENOUGH.ms;
+        return !isPending(uid) || isGivenUp(uid) ? [] : [{ uid, reason, isDelayed }];
+      }),
+    isGivenUp,
+    forget,
+    keepOnly: (isLeft) => {
+      for (const uid of all().keys()) if (!isLeft(uid)) forget(uid);
     },
   };
 }

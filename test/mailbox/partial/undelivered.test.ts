@@ -1,6 +1,6 @@
-import { expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { eq } from 'drizzle-orm';
-import { emails, locations } from '../../../src/db/schema/index.ts';
+import { accounts, emails, locations } from '../../../src/db/schema/index.ts';
 import { DAY, HOUR, MINUTE } from '../../../src/duration.ts';
 import { importMail } from '../../../src/mailbox/import.ts';
 import { STREAM_FROM_BYTES } from '../../../src/mailbox/ingest/fetch.ts';
@@ -8,6 +8,7 @@ import { createUndelivered } from '../../../src/mailbox/ingest/undelivered.ts';
 import { syncMailbox } from '../../../src/mailbox/sync-pass.ts';
 import { createLogger } from '../../../src/runtime/logger.ts';
 import type { Command } from '../../helpers/fakes/fake-imap-wire.ts';
+import { PLAIN } from '../../helpers/fakes/fake-imap.ts';
 import type { FakeSession } from '../../helpers/fakes/fake-imap-session.ts';
 import { type Engine, engineTests } from '../../helpers/product/engine.ts';
 import { mailText } from '../../helpers/product/mail-text.ts';
@@ -48,18 +49,21 @@ function breakMessage({ server }: Engine, subject: string, fault: Fault, item = 
 async function startAt(options?: Parameters<typeof start>[0], prepare?: Parameters<typeof start>[1]) {
   const engine = await start(options, prepare);
   const clock = { ms: 0 };
-  const undelivered = createUndelivered(createLogger('silent', 'test'), () => Date.now() + clock.ms);
-  return Object.assign(engine, { ctx: { ...engine.ctx, undelivered }, clock });
+  return Object.assign(engine, { ctx: { ...engine.ctx, undelivered: unknownTo(clock) }, clock });
 }
 
-/** Syncs on a new connection, as a watch that begins anew; `failures`: how many of them may fail before. */
-async function sync(engine: Engine, failures = 0): Promise<void> {
+/** What a process knows that has just started. */
+const unknownTo = (clock: { ms: number }) =>
+  createUndelivered(createLogger('silent', 'test'), () => Date.now() + clock.ms);
+
+/** Syncs on a new connection, as a watch does at each poll; `failures`: how many of them may fail before. */
+async function sync(engine: Engine, failures = 0, thorough = true): Promise<void> {
   const session = await engine.ctx.reopen();
   try {
-    await syncMailbox({ ...engine.ctx, session }, { freshSession: true, thorough: true });
+    await syncMailbox({ ...engine.ctx, session }, { freshSession: true, thorough });
   } catch (error) {
     if (failures === 0) throw error;
-    await sync(engine, failures - 1);
+    await sync(engine, failures - 1, thorough);
   } finally {
     await session.end();
   }
@@ -132,8 +136,93 @@ it('a message of which not even the header is sent holds up no other', async () 
   await sync(engine);
   expect(await stored(engine)).toEqual(['one', 'three']);
   engine.server.script = {};
+  engine.clock.ms = HOUR;
   await sync(engine);
   expect(await stored(engine)).toEqual(['broken', 'one', 'three']);
+});
+
+const SERVERS = {
+  IMAP4rev1: 'IMAP4rev1',
+  CONDSTORE: `${PLAIN} CONDSTORE`,
+  QRESYNC: `${PLAIN} ENABLE CONDSTORE QRESYNC`,
+};
+
+describe.each(Object.entries(SERVERS))('a server with %s', (_, capabilities) => {
+  const state = async ({ ctx }: Engine) => {
+    const [row] = await ctx.db.select().from(accounts).where(eq(accounts.id, ctx.account.id));
+    return row?.watchFailure;
+  };
+
+  it.each([
+    ['a message', BODY],
+    ['the header of one', HEADER],
+  ])('that refuses %s is asked for it again by polls, and the account names the folder', async (_what, item) => {
+    const engine = await startAt({ capabilities });
+    append(engine, 'broken');
+    breakMessage(engine, 'broken', () => '', item);
+    for (let poll = 0; poll < 3; poll++) await sync(engine, 0, false);
+    const inbox = await engine.folder('INBOX');
+    expect(await state(engine)).toBe(
+      `the IMAP server refused FETCH: cannot read a message (in the folder ${inbox.id})`,
+    );
+    expect(inbox.uidNext).toBe(2);
+    await sync(engine, 0, false);
+    expect(await state(engine)).toContain('refused FETCH');
+    engine.server.script = {};
+    engine.clock.ms = HOUR;
+    await sync(engine, 0, false);
+    expect(await stored(engine)).toEqual(['broken']);
+    expect(await engine.events()).toEqual(['email.new']);
+    await sync(engine, 0, false);
+    expect(await state(engine)).toBe('');
+  });
+
+  it('is asked again for a message by another process', async () => {
+    const engine = await startAt({ capabilities });
+    append(engine, 'one', 'broken');
+    breakMessage(engine, 'broken', () => '');
+    for (let poll = 0; poll < 3; poll++) await sync(engine, 0, false);
+    engine.server.script = {};
+    engine.ctx.undelivered = unknownTo(engine.clock);
+    await sync(engine, 0, false);
+    expect(await stored(engine)).toEqual(['broken', 'one']);
+  });
+
+  it('deletes another message while one is not delivered, and that one', async () => {
+    const engine = await startAt({ capabilities });
+    append(engine, 'one', 'broken', 'three');
+    breakMessage(engine, 'broken', () => '');
+    for (let poll = 0; poll < 3; poll++) await sync(engine, 0, false);
+    engine.server.remove('INBOX', 1);
+    await sync(engine, 0, false);
+    expect(await stored(engine)).toEqual(['three']);
+    expect(await state(engine)).toContain('refused FETCH');
+    engine.server.remove('INBOX', 2);
+    await sync(engine, 0, false);
+    await sync(engine, 0, false);
+    expect(await state(engine)).toBe('');
+    isFetched(engine);
+    engine.clock.ms = HOUR;
+    await sync(engine, 0, false);
+    expect(isFetched(engine)).toBe(false);
+  });
+});
+
+it.each([BODY, HEADER])('damaged messages before others hold them up no longer than a few passes: %s', async (item) => {
+  const engine = await startAt();
+  append(engine, 'broken', 'broken', 'broken', 'four');
+  breakMessage(engine, 'broken', () => '', item);
+  for (let pass = 0; pass < 20 && (await stored(engine)).length === 0; pass++) await sync(engine);
+  expect(await stored(engine)).toEqual(['four']);
+  // a process that knows nothing of them
+  engine.ctx.undelivered = unknownTo(engine.clock);
+  append(engine, 'five');
+  await sync(engine);
+  expect(await stored(engine)).toEqual(['five', 'four']);
+  engine.server.script = {};
+  engine.clock.ms = HOUR;
+  await sync(engine);
+  expect(await stored(engine)).toEqual(['broken', 'broken', 'broken', 'five', 'four']);
 });
 
 it('a folder in which every message is refused keeps its cursor', async () => {
@@ -170,20 +259,31 @@ it('a message that is not delivered for a day is stored as older mail is: nothin
   expect(engine.server.log.some(({ name }) => name === 'UID SEARCH')).toBe(false);
 });
 
-it.each(Object.entries(FAULTS))('an import ends without a message that %s, after a few attempts', async (_, fault) => {
-  const engine = await startAt({}, (server) => {
-    for (const subject of ['one', 'broken', 'three']) server.append('INBOX', mailText({ subject }));
+/** Milliseconds until each further attempt of an import: initialSync makes five. */
+const IMPORT_PAUSES = [2, 6, 18, 54].map((seconds) => seconds * 1000);
+
+describe.each(['broken', 'one'])('an import in which the newest message is %s', (newest) => {
+  const subjects = ['broken', 'three', 'one'].sort((a, b) => Number(a === newest) - Number(b === newest));
+  const faults = [
+    ...Object.entries(FAULTS).map(([name, fault]) => [name, fault, BODY] as const),
+    ['has a header that is refused', () => '', HEADER] as const,
+  ];
+  it.each(faults)('ends without a message that %s', async (_, fault, item) => {
+    const engine = await startAt({}, (server) => {
+      for (const subject of subjects) server.append('INBOX', mailText({ subject }));
+    });
+    breakMessage(engine, 'broken', fault, item);
+    expect(await attemptImport(engine)).toBe('failed');
+    expect(await stored(engine)).toEqual(['one', 'three']);
+    let outcome = '';
+    for (const pause of IMPORT_PAUSES) {
+      engine.clock.ms += pause;
+      if (outcome !== 'done') outcome = await attemptImport(engine);
+    }
+    expect(outcome).toBe('done');
+    expect(await stored(engine)).toEqual(['one', 'three']);
+    expect(await engine.events()).toEqual([]);
   });
-  breakMessage(engine, 'broken', fault);
-  expect(await attemptImport(engine)).toBe('failed');
-  let outcome = '';
-  for (let n = 0; n < 6 && outcome !== 'done'; n++) {
-    engine.clock.ms += 2 * MINUTE;
-    outcome = await attemptImport(engine);
-  }
-  expect(outcome).toBe('done');
-  expect(await stored(engine)).toEqual(['one', 'three']);
-  expect(await engine.events()).toEqual([]);
 });
 
 it('a mailbox whose connections sometimes end is imported whole, a part in each', async () => {
