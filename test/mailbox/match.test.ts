@@ -23,6 +23,7 @@ const candidate = (over: Partial<Candidate> = {}): Candidate => ({
   folderId: 'fld_a',
   uid: 1,
   emailId: 'email_1',
+  date: null,
   identity: 'strong',
   weakIdentity: 'weak',
   serverId: null,

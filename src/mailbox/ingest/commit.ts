@@ -149,6 +149,8 @@ interface Located {
   emailIds: Map<number, string>;
   /** stored emails that moved or were copied here */
   movedIds: string[];
+  /** of baseline whose emails `retention_days` has deleted: imports leave it out */
+  baselineDates: Map<number, Date>;
 }
 
 function locate(
@@ -163,6 +165,10 @@ function locate(
     return match?.kind === 'email' ? [{ uid, emailId: match.emailId }] : [];
   });
   for (const { uid, emailId } of moved) emailIds.set(uid, emailId);
+  const dated = metas.flatMap(({ uid }): [number, Date][] => {
+    const match = matches.get(uid);
+    return match?.kind === 'baseline' && match.date ? [[uid, match.date]] : [];
+  });
   return {
     // A message that is new and has no mail vanished before it could be fetched.
     metas: metas.filter(
@@ -170,6 +176,7 @@ function locate(
     ),
     emailIds,
     movedIds: moved.map(({ emailId }) => emailId),
+    baselineDates: new Map(dated),
   };
 }
 
@@ -202,11 +209,11 @@ async function saveEmails(
   await writeEmails(writes, account.id, rows);
   const copies = rows.flatMap(({ email }) => (email.origin === 'api' ? [email] : []));
   await markCopiesIngested(writes, copies, now);
-  const { metas, emailIds, movedIds } = located;
+  const { metas, emailIds, movedIds, baselineDates } = located;
   const dates = new Map(rows.map(({ email }) => [email.id, email.date]));
   const locations = metas.map((meta) => {
     const emailId = emailIds.get(meta.uid) ?? null;
-    const date = emailId === null ? undefined : dates.get(emailId);
+    const date = emailId === null ? baselineDates.get(meta.uid) : dates.get(emailId);
     return { ...locationRow(account.id, folder.id, meta, emailId), ...(date ? { date } : {}) };
   });
   if (movedIds.length === 0) return { inserted: writeLocations(writes, locations), isFlushed: false };

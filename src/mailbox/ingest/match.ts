@@ -19,8 +19,8 @@ export type Match =
   | { kind: 'new' }
   /** a stored email, moved or copied here */
   | { kind: 'email'; emailId: string; from: Candidate }
-  /** a message that existed before the account connected, moved or copied here */
-  | { kind: 'baseline'; from: Candidate | null };
+  /** a message that existed before the account connected, moved or copied here; `date`: as that of the candidate */
+  | { kind: 'baseline'; from: Candidate | null; date: Date | null };
 
 /** One message that may be new. */
 export interface ArrivedMessage extends MessageIdentity {
@@ -55,11 +55,8 @@ export function matchMessages(
     }
     if (best) matched.add(keyOf(best));
     // A further copy of a message that existed before the account connected is as old as that message.
-    else if (alikeBaseline(arrival).some((candidate) => isCopy(arrival, candidate))) {
-      matches.set(arrival.uid, { kind: 'baseline', from: null });
-      continue;
-    }
-    matches.set(arrival.uid, matchOf(best));
+    const original = best ? undefined : alikeBaseline(arrival).find((candidate) => isCopy(arrival, candidate));
+    matches.set(arrival.uid, original ? { kind: 'baseline', from: null, date: original.date } : matchOf(best));
   }
   return matches;
 }
@@ -101,7 +98,7 @@ function matchOf(candidate: Candidate | undefined): Match {
   if (!candidate) return { kind: 'new' };
   return candidate.emailId
     ? { kind: 'email', emailId: candidate.emailId, from: candidate }
-    : { kind: 'baseline', from: candidate };
+    : { kind: 'baseline', from: candidate, date: candidate.date };
 }
 
 /** One stored message: an email in all its locations, or one baseline location. */
@@ -307,7 +304,7 @@ export function matchArrivals(rules: MatchRules, metas: MessageMeta[], facts: Ma
       if (!copyOf && !draft) {
         if (match.kind !== 'new') return [meta.uid, match];
         // Until the baseline is scanned, an older message is treated as one that existed before and was moved.
-        if (isOlder(meta, rules.baselineBefore)) return [meta.uid, { kind: 'baseline', from: null }];
+        if (isOlder(meta, rules.baselineBefore)) return [meta.uid, { kind: 'baseline', from: null, date: null }];
       }
       const sentByApi = meta.messageId !== null && sent.has(meta.messageId);
       return [meta.uid, { kind: 'new', copyOf, draft, sentByApi }];

@@ -13,20 +13,21 @@ export type NewLocation = Pick<
   'folderId' | 'uid' | 'accountId' | 'emailId' | 'seen' | 'flags' | 'identity' | 'weakIdentity' | 'serverId'
 > & {
   deleted?: boolean;
-  /** of its email; left out: see dateLocations */
+  /** of its email, or of the email that `retention_days` has deleted; left out: see dateLocations */
   date?: Date;
 };
 
 /** A location that may be the same message as one that was just seen. */
 export type Candidate = Pick<
   typeof locations.$inferSelect,
-  'folderId' | 'uid' | 'emailId' | 'identity' | 'weakIdentity' | 'serverId' | 'vanishedAt'
+  'folderId' | 'uid' | 'emailId' | 'date' | 'identity' | 'weakIdentity' | 'serverId' | 'vanishedAt'
 >;
 
 const CANDIDATE = {
   folderId: locations.folderId,
   uid: locations.uid,
   emailId: locations.emailId,
+  date: locations.date,
   identity: locations.identity,
   weakIdentity: locations.weakIdentity,
   serverId: locations.serverId,
@@ -112,21 +113,25 @@ export async function findCandidates(
 
 /** `findCandidates` as a JSON array: a part of a statement, whose value `readCandidates` reads. */
 export function candidatesLike(accountId: string, messages: MessageIdentity[]): SQL {
-  const { folderId, uid, emailId, identity, weakIdentity, serverId, vanishedAt } = CANDIDATE;
+  const { folderId, uid, emailId, date, identity, weakIdentity, serverId, vanishedAt } = CANDIDATE;
   return sql`(
     select coalesce(json_agg(json_build_object(
-      'folderId', ${folderId}, 'uid', ${uid}, 'emailId', ${emailId}, 'identity', ${identity},
+      'folderId', ${folderId}, 'uid', ${uid}, 'emailId', ${emailId}, 'date', ${date}, 'identity', ${identity},
       'weakIdentity', ${weakIdentity}, 'serverId', ${serverId}, 'vanishedAt', ${vanishedAt})), '[]')
     from locations where ${locations.accountId} = ${accountId} and (${looksLike(messages)}))`;
 }
 
 /** A value of candidatesLike. */
-export function readCandidates(value: (Omit<Candidate, 'vanishedAt'> & { vanishedAt: string | null })[]): Candidate[] {
+export function readCandidates(value: CandidateText[]): Candidate[] {
+  const dateOf = (text: string | null) => (text === null ? null : new Date(text));
   return value.map((candidate) => ({
     ...candidate,
-    vanishedAt: candidate.vanishedAt === null ? null : new Date(candidate.vanishedAt),
+    date: dateOf(candidate.date),
+    vanishedAt: dateOf(candidate.vanishedAt),
   }));
 }
+
+type CandidateText = Omit<Candidate, 'date' | 'vanishedAt'> & { date: string | null; vanishedAt: string | null };
 
 /** `isPending`: a move of this service was taking the email out of the folder. */
 export type FreedCandidate = Candidate & { isPending: boolean };

@@ -118,13 +118,15 @@ it('a message that is read by the watch before it is imported is read', async ()
   expect(email?.isUnread).toBe(false);
 });
 
-it('mail that `retention_days` has deleted is not imported again, until it is raised', async () => {
+/** An account whose three emails `retention_days` has deleted; INBOX has their messages. */
+async function startDeleted(): Promise<Engine> {
   const date = new Date(Date.now() - 40 * DAY);
-  const engine = await start({}, (server) => {
+  const engine = await start({ folders: { Work: [], Later: [] } }, (server) => {
     for (let n = 0; n < 3; n++) server.append('INBOX', mailText({ subject: `${n}`, date }), { date });
   });
   const { db, storage, account } = engine.ctx;
   await importAll(engine);
+  expect(await emailsOf(engine)).toHaveLength(3);
   await db
     .update(emails)
     .set({ createdAt: new Date(Date.now() - 2 * DAY) })
@@ -132,11 +134,33 @@ it('mail that `retention_days` has deleted is not imported again, until it is ra
   await changeAccount(db, account.id, { retentionDays: 30 });
   await deleteOldMail({ db, storage }, () => false);
   expect(await emailsOf(engine)).toEqual([]);
+  return engine;
+}
+
+it('mail that `retention_days` has deleted is not imported again, until it is raised', async () => {
+  const engine = await startDeleted();
   await importAll(engine);
   expect(await emailsOf(engine)).toEqual([]);
-  await changeAccount(db, account.id, { retentionDays: 50 });
+  await changeAccount(engine.ctx.db, engine.ctx.account.id, { retentionDays: 50 });
   await importAll(engine);
   expect(await emailsOf(engine)).toHaveLength(3);
+});
+
+it('mail that `retention_days` has deleted is not imported again after another program has moved and copied it', async () => {
+  const engine = await startDeleted();
+  const { server, ctx } = engine;
+  const inbox = server.folder('INBOX');
+  const work = server.folder('Work');
+  for (const message of [...inbox.messages]) server.move(inbox, message, work);
+  await syncOnce(ctx, {});
+  for (let n = 0; n < 2; n++) server.copy(work, work.messages[0]!, server.folder('Later'));
+  await syncOnce(ctx, {});
+  await importAll(engine);
+  expect(await emailsOf(engine)).toEqual([]);
+  expect(await engine.events()).toEqual([]);
+  await changeAccount(ctx.db, ctx.account.id, { retentionDays: 50 });
+  await importAll(engine);
+  expect(await emailsOf(engine)).not.toEqual([]);
 });
 
 it('an import ends where UIDNEXT stays behind the messages of a folder', async () => {
