@@ -110,7 +110,7 @@ describe('arrivals and what this API sent or saved', () => {
     ...over,
   });
   const rules = (over: Partial<MatchRules> = {}): MatchRules => ({
-    ...{ folderId: 'fld_b', isDrafts: false, source: 'live', sentCopies: 'never', baselineBefore: null },
+    ...{ folderId: 'fld_b', isDrafts: false, source: 'live', sentCopies: 'never', baseline: null },
     ...over,
   });
   const reported = (given: MatchRules, metas: MessageMeta[], known: MatchFacts) =>
@@ -169,17 +169,37 @@ describe('arrivals and what this API sent or saved', () => {
     ],
     ['in Drafts is the draft', rules(), [meta()], facts({ drafts: [draft] }), ['drf_1']],
     ['without Message-ID is new', rules(), [meta({ messageId: null })], facts({ sends: [send()] }), ['new']],
-    ['older than the baseline is baseline', rules({ baselineBefore: later }), [meta()], facts(), ['baseline']],
+    [
+      'older than the baseline is baseline',
+      rules({ baseline: { date: later, uid: Infinity } }),
+      [meta()],
+      facts(),
+      ['baseline'],
+    ],
+    [
+      'older than the baseline, with a UID from before the connect, is baseline',
+      rules({ baseline: { date: later, uid: 8 } }),
+      [meta()],
+      facts(),
+      ['baseline'],
+    ],
+    [
+      'older than the baseline, with a UID from after the connect, is new',
+      rules({ baseline: { date: later, uid: 7 } }),
+      [meta()],
+      facts(),
+      ['new'],
+    ],
     [
       'older than the baseline and a copy is the copy',
-      rules({ baselineBefore: later, sentCopies: 'always' }),
+      rules({ baseline: { date: later, uid: Infinity }, sentCopies: 'always' }),
       [meta()],
       facts({ sends: [send()] }),
       ['email_s'],
     ],
     [
       'older than the baseline is no copy in another Gmail folder',
-      rules({ baselineBefore: later, sentCopies: 'unmatched' }),
+      rules({ baseline: { date: later, uid: Infinity }, sentCopies: 'unmatched' }),
       [meta()],
       facts({ sends: [send()] }),
       ['baseline'],
@@ -203,7 +223,7 @@ describe('arrivals and what this API sent or saved', () => {
     ],
     ['whose copy is awaited', rules(), facts({ candidates: [candidate()], sends: [send()] }), true],
     ['whose draft is awaited', rules(), facts({ candidates: [candidate()], drafts: [draft] }), true],
-    ['that is older than the baseline', rules({ baselineBefore: later }), facts(), false],
+    ['that is older than the baseline', rules({ baseline: { date: later, uid: Infinity } }), facts(), false],
   ];
   it.each(fetched)('the source of a message %s is fetched before the commit: %#', (_, given, known, expected) => {
     expect(selectUnknown(given, [meta()], known)).toHaveLength(expected ? 1 : 0);

@@ -242,8 +242,11 @@ export interface MatchRules {
   isDrafts: boolean;
   source: IngestTarget['source'];
   sentCopies: SentCopyRule;
-  /** messages from before then existed when the account connected; null: the baseline is known */
-  baselineBefore: Date | null;
+  /**
+   * a message with an INTERNALDATE before `date` and a UID below `uid` existed when the account connected; null: whether it
+   * did makes no difference
+   */
+  baseline: { date: Date; uid: number } | null;
 }
 
 /** How far a mail server's clock may differ from ours. */
@@ -253,13 +256,15 @@ export function matchRulesOf(
   { account, session, baselineKnown }: Pick<SyncContext, 'account' | 'session' | 'baselineKnown'>,
   { folder, source }: IngestTarget,
 ): MatchRules {
+  const date = new Date(account.connectedAt.getTime() - CLOCK_SKEW_MS);
+  // The scan leaves out what the server does not send at that moment: such a message is not new mail when it sends it later.
+  const uid = baselineKnown() ? (folder.baselineUidNext ?? 0) : Infinity;
   return {
     folderId: folder.id,
     isDrafts: folder.role === 'DRAFTS',
     source,
     sentCopies: sentCopyRule(session, folder),
-    baselineBefore:
-      source === 'initialSync' || baselineKnown() ? null : new Date(account.connectedAt.getTime() - CLOCK_SKEW_MS),
+    baseline: source === 'initialSync' ? null : { date, uid },
   };
 }
 
@@ -275,7 +280,7 @@ export function selectUnknown(rules: MatchRules, metas: MessageMeta[], facts: Ma
   return metas.filter((meta) => {
     if (located.has(meta.uid)) return false;
     if (meta.messageId && awaited.has(meta.messageId)) return true;
-    return alike(meta).length === 0 && !isOlder(meta, rules.baselineBefore);
+    return alike(meta).length === 0 && !isBaseline(meta, rules);
   });
 }
 
@@ -286,8 +291,7 @@ export function selectUnknown(rules: MatchRules, metas: MessageMeta[], facts: Ma
 export function matchArrivals(rules: MatchRules, metas: MessageMeta[], facts: MatchFacts): Map<number, ArrivalMatch> {
   const arrivals = metas.filter(({ uid }) => !facts.located.has(uid));
   const stored = matchMessages(rules.folderId, arrivals, facts.candidates, rules.isDrafts);
-  const isUnmatched = (meta: MessageMeta) =>
-    stored.get(meta.uid)?.kind === 'new' && !isOlder(meta, rules.baselineBefore);
+  const isUnmatched = (meta: MessageMeta) => stored.get(meta.uid)?.kind === 'new' && !isBaseline(meta, rules);
   const firstWith = firstByMessageId(arrivals);
   const draftOf = new Map<number, ReservedDraft>();
   for (const draft of facts.drafts) {
@@ -304,7 +308,7 @@ export function matchArrivals(rules: MatchRules, metas: MessageMeta[], facts: Ma
       if (!copyOf && !draft) {
         if (match.kind !== 'new') return [meta.uid, match];
         // Until the baseline is scanned, an older message is treated as one that existed before and was moved.
-        if (isOlder(meta, rules.baselineBefore)) return [meta.uid, { kind: 'baseline', from: null, date: null }];
+        if (isBaseline(meta, rules)) return [meta.uid, { kind: 'baseline', from: null, date: null }];
       }
       const sentByApi = meta.messageId !== null && sent.has(meta.messageId);
       return [meta.uid, { kind: 'new', copyOf, draft, sentByApi }];
@@ -312,8 +316,8 @@ export function matchArrivals(rules: MatchRules, metas: MessageMeta[], facts: Ma
   );
 }
 
-function isOlder({ internalDate }: MessageMeta, before: Date | null): boolean {
-  return before !== null && internalDate < before;
+function isBaseline({ uid, internalDate }: MessageMeta, { baseline }: MatchRules): boolean {
+  return baseline !== null && internalDate < baseline.date && uid < baseline.uid;
 }
 
 function firstByMessageId(metas: MessageMeta[]): Map<string, MessageMeta> {

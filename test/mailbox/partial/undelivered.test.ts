@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { eq } from 'drizzle-orm';
 import { accounts, emails, locations } from '../../../src/db/schema/index.ts';
 import { DAY, HOUR, MINUTE } from '../../../src/duration.ts';
+import { scanBaseline } from '../../../src/mailbox/baseline.ts';
 import { importMail } from '../../../src/mailbox/import.ts';
 import { STREAM_FROM_BYTES } from '../../../src/mailbox/ingest/fetch.ts';
 import { createUndelivered } from '../../../src/mailbox/ingest/undelivered.ts';
@@ -223,6 +224,26 @@ it.each([BODY, HEADER])('damaged messages before others hold them up no longer t
   engine.clock.ms = HOUR;
   await sync(engine);
   expect(await stored(engine)).toEqual(['broken', 'broken', 'broken', 'five', 'four']);
+});
+
+it('a message from before the connect of which the scan gets no header is not new when the header comes', async () => {
+  const engine = await startAt({}, (server) => {
+    const date = new Date('2020-01-01');
+    for (const subject of ['one', 'broken', 'three']) server.append('INBOX', mailText({ subject }), { date });
+  });
+  breakMessage(engine, 'broken', () => '', HEADER);
+  await scanBaseline(engine.ctx, new AbortController().signal);
+  engine.server.script = {};
+  const located = async () => {
+    const rows = await engine.ctx.db.select().from(locations).where(eq(locations.accountId, engine.ctx.account.id));
+    return rows.map(({ uid, emailId }) => `${uid} ${emailId === null ? 'baseline' : 'email'}`).sort();
+  };
+  expect(await located()).toEqual(['1 baseline', '3 baseline']);
+  await sync(engine);
+  expect(await located()).toEqual(['1 baseline', '2 baseline', '3 baseline']);
+  expect(await engine.events()).toEqual([]);
+  expect(await attemptImport(engine)).toBe('done');
+  expect(await stored(engine)).toEqual(['broken', 'one', 'three']);
 });
 
 it('a folder in which every message is refused keeps its cursor', async () => {
