@@ -40,6 +40,8 @@ export interface FolderPassResult {
   changed: boolean;
   /** emails left a folder */
   missing: boolean;
+  /** UIDNEXT counts a message that cannot be fetched: it may be an email that left another folder */
+  announced: boolean;
   /** messages for which the storage has no room */
   leftOut: number;
   /** folders whose vanished messages are known now */
@@ -76,7 +78,7 @@ async function passOnce(
   options: FolderPassOptions,
 ): Promise<FolderPassResult & { renumbered: boolean }> {
   const notOpened = {
-    ...{ opened: false, interrupted: false, changed: false, missing: false },
+    ...{ opened: false, interrupted: false, changed: false, missing: false, announced: false },
     ...{ leftOut: 0, compared: [], othersFirst: null, renumbered: false },
   };
   // Read before SELECT: flags that are read after a change of this API show that change.
@@ -92,7 +94,8 @@ async function passOnce(
     if (arrivals.renumbered) await remapFolder(ctx, folderId, selection);
     const leftOut = arrivals.leftOut.length;
     if (!complete) {
-      return { ...arrivals, leftOut, opened: true, changed: true, interrupted: arrivals.othersFirst === null };
+      const interrupted = arrivals.othersFirst === null;
+      return { ...arrivals, leftOut, opened: true, changed: true, interrupted, announced: false };
     }
     const changes = await applyChanges({ ...open, folder }, options.everyFlag);
     const late = await ingestUnknown({ ...open, folder: changes.folder }, options, changes.unknown);
@@ -103,6 +106,7 @@ async function passOnce(
       interrupted: !late.complete,
       changed: missing || changes.flagsChanged || listed.length + changes.unknown.length > 0,
       missing,
+      announced: changes.announced,
       leftOut: leftOut + late.leftOut.length,
       compared: [...arrivals.compared, ...late.compared, folder.id],
       othersFirst: null,
@@ -317,6 +321,8 @@ interface ChangesResult {
   flagsChanged: boolean;
   /** UIDs below the cursor that are not stored */
   unknown: number[];
+  /** as in FolderPassResult */
+  announced: boolean;
 }
 
 /** Applies flags and vanished messages since the last pass, and saves how far the store is equal to the folder. */
@@ -338,9 +344,9 @@ async function applyChanges(open: OpenFolder, everyFlag: boolean): Promise<Chang
     if (changes.vanished) missing = await applyVanishedRanges(ctx, folder, changes.vanished);
     if (changes.modseq > current) modseq = changes.modseq;
   }
-  const { uidNext, unknown, ...vanished } = await findVanished(ctx, folder, selection, everyFlag);
+  const { uidNext, unknown, announced, ...vanished } = await findVanished(ctx, folder, selection, everyFlag);
   await saveProgress(open, modseq, uidNext);
-  return { folder: { ...folder, uidNext }, missing: missing || vanished.missing, flagsChanged, unknown };
+  return { folder: { ...folder, uidNext }, missing: missing || vanished.missing, flagsChanged, unknown, announced };
 }
 
 async function saveProgress(

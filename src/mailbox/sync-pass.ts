@@ -21,6 +21,9 @@ const MAX_PASSES = 5;
 /** How long emails stay undecided while a folder cannot be opened, or folders keep changing, in milliseconds. */
 const REFUSED_MS = 15 * 60_000;
 
+/** How long emails stay undecided while a folder announces a message that it does not show, in milliseconds. */
+const ANNOUNCED_MS = 10_000;
+
 export interface SyncOptions {
   /** no folder list has been requested on this connection yet */
   freshSession?: boolean;
@@ -85,7 +88,7 @@ const detailOf = ({ reason }: NotDelivered) => (reason instanceof MailError ? re
 export interface SyncedList extends FolderListPass {
   /** emails left a folder, and nothing is decided about them: the next sync does */
   missing: boolean;
-  /** folders kept changing: the next sync follows soon */
+  /** folders kept changing, or one does not show all of its messages: the next sync follows soon */
   undecided?: boolean;
   /** why the account is not in sync after the pass; left out: it is */
   failure?: string | undefined;
@@ -110,6 +113,7 @@ async function syncUntilSettled(ctx: SyncContext, first: Pass, everyFlag: boolea
   let interrupted = false;
   let settled = false;
   let refused: ReadonlySet<string> = new Set();
+  let announced: ReadonlySet<string> = new Set();
   const leftOut = new Map<string, number>();
   for (let count = 1; ; count++) {
     const synced = await syncEach(ctx, pass.due, everyFlag, pass.list.counters);
@@ -117,6 +121,7 @@ async function syncUntilSettled(ctx: SyncContext, first: Pass, everyFlag: boolea
     for (const [id, messages] of synced.leftOut) leftOut.set(id, messages);
     const opened = new Set(pass.due.map(({ id }) => id).filter((id) => !synced.refused.has(id)));
     refused = new Set([...refused, ...synced.refused].filter((id) => !opened.has(id)));
+    announced = new Set([...[...announced].filter((id) => !opened.has(id)), ...synced.announced]);
     const leftFolders = pass.list.missing || synced.missing;
     pass = { ...pass, decide: pass.decide || leftFolders };
     if (!pass.decide || count === MAX_PASSES) break;
@@ -130,20 +135,35 @@ async function syncUntilSettled(ctx: SyncContext, first: Pass, everyFlag: boolea
     if (settled) break;
   }
   const messages = [...leftOut.values()].reduce((sum, each) => sum + each, 0);
-  return { ...settledPass(pass, { interrupted, settled, refused }), leftOut: messages };
+  const outcome = { interrupted, settled, announced: announced.size > 0, refused };
+  return { ...settledPass(pass, outcome), leftOut: messages };
 }
 
 /** The work that remains after the last pass. */
 function settledPass(
   pass: Pass,
-  { interrupted, settled, refused }: { interrupted: boolean; settled: boolean; refused: ReadonlySet<string> },
+  { interrupted, settled, announced, refused }: PassOutcome,
 ): Omit<SettledPass, 'leftOut'> {
   // The contents of a folder that was not synced completely are unknown: a later sync decides.
   const decide = pass.decide && !interrupted;
   const listed = [...refused].filter((id) => isMissed(pass.list.folders.get(id)));
-  const undecided = pass.decide && (interrupted || !settled);
-  const startedAt = listed.length > 0 || !settled ? patience(pass) : pass.startedAt;
+  // An email may be in a folder that the server refuses to open just now, be moved again and again, or be announced alone: the
+  // decision about an email that left a folder is delayed, but not forever.
+  const undecided = pass.decide && (interrupted || !settled || announced);
+  const waits = listed.length > 0 || !settled ? REFUSED_MS : announced ? ANNOUNCED_MS : 0;
+  const startedAt = new Date(pass.startedAt.getTime() - waits);
   return { ...pass, decide, undecided, refused: listed, startedAt };
+}
+
+interface PassOutcome {
+  /** the rest of a folder is left to a later sync */
+  interrupted: boolean;
+  /** no folder changed since the last pass */
+  settled: boolean;
+  /** a folder announces a message that it does not show */
+  announced: boolean;
+  /** ids of the folders that could not be opened or read */
+  refused: ReadonlySet<string>;
 }
 
 /** Whether a folder that was not read should have been: one that was never readable may be closed to this login. */
@@ -157,14 +177,6 @@ interface SettledPass extends Pass {
   refused: string[];
   /** messages for which the storage has no room */
   leftOut: number;
-}
-
-/**
- * An email may be in a folder that the server refuses to open just now, or be moved again and again: the decision about an
- * email that left a folder is delayed, but not forever.
- */
-function patience({ startedAt }: Pass): Date {
-  return new Date(startedAt.getTime() - REFUSED_MS);
 }
 
 /** Syncs the folders of which the server sent a notification; all, when emails left them or one could not be opened. */
@@ -220,6 +232,8 @@ interface FoldersSynced {
   missing: boolean;
   /** ids of the folders that could not be opened or read */
   refused: ReadonlySet<string>;
+  /** ids of the folders that announce a message that they do not show */
+  announced: ReadonlySet<string>;
   /** the rest of a folder is left to the next sync */
   interrupted: boolean;
   /** messages of each folder for which the storage has no room */
@@ -237,6 +251,7 @@ async function syncEach(
   const compared = new Set<string>();
   let missing = false;
   const refused = new Set<string>();
+  const announced = new Set<string>();
   let interrupted = false;
   const leftOut = new Map<string, number>();
   const sync = async ({ id }: FolderState, arrivalsBelow?: number) => {
@@ -247,6 +262,8 @@ async function syncEach(
     leftOut.set(id, result.leftOut);
     if (result.opened) refused.delete(id);
     else refused.add(id);
+    if (result.announced) announced.add(id);
+    else announced.delete(id);
     return result;
   };
   for (const folder of inSyncOrder(folders)) {
@@ -260,7 +277,7 @@ async function syncEach(
     const counted = counters.get(folder.id);
     if (counted && result.opened && !result.changed) await saveUnexplained(ctx, folder, counted);
   }
-  return { missing, refused, interrupted, leftOut };
+  return { missing, refused, announced, interrupted, leftOut };
 }
 
 /**

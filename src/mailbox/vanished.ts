@@ -25,6 +25,8 @@ export interface Comparison {
   unknown: number[];
   /** where the cursor belongs: all messages below it are stored */
   uidNext: number;
+  /** UIDNEXT counts a message that neither the folder shows nor the store knows */
+  announced: boolean;
 }
 
 /**
@@ -40,7 +42,7 @@ export async function findVanished(
 ): Promise<Comparison> {
   const counted = await countLocations(ctx.db, folder.id);
   const cursor = folder.uidNext ?? 1;
-  const same: Comparison = { missing: false, unknown: [], uidNext: cursor };
+  const same: Comparison = { missing: false, unknown: [], uidNext: cursor, announced: false };
   if (isSettled(ctx, folder, selection, { counted, everyFlag })) return same;
   assertSelected(ctx.session, selection);
   const { uids, complete } = await listUids(ctx.session);
@@ -65,7 +67,10 @@ export async function findVanished(
   const isComplete =
     uids.length >= selection.exists &&
     !uids.some((uid) => uid >= cursor && uid < end && isUnknown(uid) && !undelivered.isPending(uid));
-  return { missing, unknown, uidNext: isComplete ? end : cursor };
+  // Those that this API put there are stored, even if they have left again.
+  const isCounted = end === cursor || present.has(end - 1);
+  const announced = !isCounted && (await locatedUids(ctx.db, folder.id, [end - 1], false)).size === 0;
+  return { missing, unknown, uidNext: isComplete ? end : cursor, announced };
 }
 
 /** Whether there is nothing to compare: the numbers agree, or cannot agree yet. Messages that are not delivered are not stored. */

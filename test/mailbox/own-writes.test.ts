@@ -192,6 +192,60 @@ describe.each(SERVERS)('on a server %s', (_, options) => {
   });
 });
 
+describe.each(SERVERS)(
+  'an email that is moved on a server %s to a folder that has only announced its UID',
+  (_, options) => {
+    async function announced() {
+      const running = await startOn(options);
+      const { server, ctx } = running;
+      server.append('INBOX', mailText({ subject: 'late' }), { date: new Date('2024-05-06T07:08:09Z') });
+      await syncMailbox(ctx, { freshSession: true });
+      const message = server.folder('INBOX').messages[0]!;
+      const work = server.folder('Work');
+      const uid = work.uidNext++;
+      server.remove('INBOX', message.uid);
+      return { running, show: () => work.messages.push({ ...message, uid, modseq: ++work.modseq }) };
+    }
+
+    it('is the same email when the folder shows it', async () => {
+      const { running, show } = await announced();
+      const { id } = await onlyEmail(running);
+      expect(await syncMailbox(running.ctx, {})).toMatchObject({ missing: true, undecided: true });
+      show();
+      await syncMailbox(running.ctx, { missingBefore: true });
+      expect(await pathsOf(running, id)).toEqual(['Work']);
+      expect(await running.events()).toEqual(['email.new', 'email.update']);
+    });
+
+    it('is deleted by the next sync when the folder does not show it', async () => {
+      const { running } = await announced();
+      await syncMailbox(running.ctx, {});
+      expect(await running.events()).toEqual(['email.new']);
+      expect(await syncMailbox(running.ctx, { missingBefore: true })).toMatchObject({
+        missing: false,
+        undecided: false,
+      });
+      expect(await running.events()).toEqual(['email.new', 'email.delete']);
+    });
+
+    it('is deleted after a while when the folder counts it and never shows it', async () => {
+      const { running } = await announced();
+      const { db, account } = running.ctx;
+      running.server.script.answer = (text, { name, args }) => {
+        if (name === 'SELECT' && args[0] === 'Work') return text.replace('* 0 EXISTS', '* 1 EXISTS');
+        return text.replace(/^(\* STATUS "?Work"? .*MESSAGES) 0/, '$1 1');
+      };
+      for (let n = 0; n < 2; n++) await syncMailbox(running.ctx, { missingBefore: true });
+      expect(await running.events()).toEqual(['email.new']);
+      const earlier = new Date(Date.now() - 15_000);
+      await db.update(locations).set({ vanishedAt: earlier }).where(eq(locations.accountId, account.id));
+      await db.update(emails).set({ missingSince: earlier }).where(eq(emails.accountId, account.id));
+      expect(await syncMailbox(running.ctx, { missingBefore: true })).toMatchObject({ missing: false });
+      expect(await running.events()).toEqual(['email.new', 'email.delete']);
+    });
+  },
+);
+
 describe('on a server without MOVE, an email that another call marks as read while it is moved', () => {
   const isDeletion = ({ name, args }: Command) => name === 'UID STORE' && args.flat(9).includes('\\Deleted');
 
