@@ -39,7 +39,7 @@ export async function createFolder(ctx: SyncContext, folderId: string, wanted: N
   const stored = await loadFolders(ctx.db, ctx.account.id);
   if (stored.some(({ id }) => id === folderId)) return;
   const path = pathOf(ctx, wanted, stored);
-  assertChosen(ctx, path, stored);
+  if (!isChosen(ctx, { to: path }, stored)) throw notChosen();
   await bringToPath(ctx, folderId, path, async () => create(ctx.session, path));
 }
 
@@ -58,7 +58,7 @@ export async function changeFolder(ctx: SyncContext, folderId: string, wanted: F
     }
     const path = pathOf(ctx, { name, parentId }, stored);
     if (path === folder.path) return;
-    assertChosen(ctx, path, stored);
+    if (!isChosen(ctx, { from: folder.path, to: path }, stored)) throw notChosen();
     try {
       return await bringToPath(ctx, folderId, path, () => renameFolder(ctx.session, folder.path, path));
     } catch (error) {
@@ -69,12 +69,28 @@ export async function changeFolder(ctx: SyncContext, folderId: string, wanted: F
   }
 }
 
-/** Refuses a path that the account does not include: its folder would have no id. */
-function assertChosen({ account, session }: SyncContext, path: string, stored: FolderState[]): void {
+/**
+ * Whether the account includes the path of a new folder; or, of one that moves, this and the paths of the folders in it. The mail of
+ * a folder that it does not include leaves the store.
+ */
+export function isChosen(
+  { account, session }: SyncContext,
+  { from, to }: { from?: string; to: string },
+  stored: FolderState[],
+): boolean {
   const delimiter = session.client.namespace?.delimiter ?? '/';
-  const folder = { path, delimiter, role: 'UNKNOWN' };
-  if (chosenOf(account.choice?.folders, [...stored, folder]).includes(folder)) return;
-  throw new ApiError('invalid_parameters', 'name: the folders of this account do not include one with this path');
+  const isMoving = ({ path }: FolderState) => from !== undefined && `${path}${delimiter}`.startsWith(from + delimiter);
+  const moved = stored
+    .filter(isMoving)
+    .map((folder) => ({ ...folder, path: to + folder.path.slice((from ?? '').length) }));
+  const placed = from === undefined ? [{ path: to, delimiter, role: 'UNKNOWN' }] : moved;
+  const others = stored.filter((folder) => !isMoving(folder));
+  const chosen = new Set(chosenOf(account.choice?.folders, [...others, ...placed]));
+  return placed.every((folder) => chosen.has(folder));
+}
+
+function notChosen(): ApiError {
+  return new ApiError('invalid_parameters', 'name: the folders of this account do not include one with this path');
 }
 
 /** The folder that will be changed. Throws ApiError not_found; provider_rejected for one with a role. */

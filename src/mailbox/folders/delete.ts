@@ -25,21 +25,25 @@ import { baselineLocation, insertLocations, locatedUids, locationsAt } from '../
 import { isSameMessage } from '../ingest/match.ts';
 import { syncOnce } from '../sync-pass.ts';
 import { placeOf, type RolePlace } from './by-role.ts';
-import { bringToPath, changeable, pathOf } from './change.ts';
+import { bringToPath, changeable, isChosen, pathOf } from './change.ts';
 import { areVacated, markVacating, vacateFolder } from './vacate.ts';
 
 /**
  * Deletes a folder: its mail goes to Trash, the folders in it move up. A crash may follow any numbered step; the next
  * attempt does the remaining ones. Does nothing if the folder is already deleted.
- * @throws ApiError provider_rejected for a folder with a role; already_exists when a name above is taken; MailError
+ * @throws ApiError provider_rejected for a folder with a role, or when one with a role, or one that the account would not include,
+ * would move up; already_exists when a name above is taken; MailError
  */
 export async function deleteFolder(ctx: SyncContext, folderId: string): Promise<void> {
   const stored = await loadFolders(ctx.db, ctx.account.id);
   if (!stored.some(({ id }) => id === folderId)) return finishDeletion(ctx, folderId);
   const folder = changeable(stored, folderId);
   const children = stored.filter(({ parentId }) => parentId === folderId);
-  const movingUp = children.map((child) => ({ child, path: pathAbove(ctx, folder, child, stored) }));
-  for (const { child, path } of movingUp) await checkFree(ctx, stored, child, path);
+  const movingUp = children.map((child) => ({
+    child,
+    path: pathOf(ctx, { name: child.name, parentId: folder.parentId }, stored),
+  }));
+  for (const each of movingUp) await assertMovesUp(ctx, stored, each);
   // 1.
   if (folder.selectable) await emptyIntoTrash(ctx, folder);
   // 2.
@@ -55,12 +59,24 @@ export async function deleteFolder(ctx: SyncContext, folderId: string): Promise<
   await forgetFolder(ctx, folderId);
 }
 
-function pathAbove(ctx: SyncContext, folder: FolderState, child: FolderState, stored: FolderState[]): string {
-  return pathOf(ctx, { name: child.name, parentId: folder.parentId }, stored);
-}
-
-/** Nothing has been changed yet when a name turns out to be taken. */
-async function checkFree(ctx: SyncContext, stored: FolderState[], child: FolderState, path: string): Promise<void> {
+/** Nothing has been changed yet when a folder turns out not to be movable, or its name to be taken. */
+async function assertMovesUp(
+  ctx: SyncContext,
+  stored: FolderState[],
+  { child, path }: { child: FolderState; path: string },
+): Promise<void> {
+  if (child.role !== 'UNKNOWN') {
+    throw new ApiError(
+      'provider_rejected',
+      `the folder ${child.id} in it has the role ${child.role} and cannot move up`,
+    );
+  }
+  if (!isChosen(ctx, { from: child.path, to: path }, stored)) {
+    throw new ApiError(
+      'provider_rejected',
+      `the folder ${child.id} would move up, where the folders of this account do not include it, or one in it: move it first`,
+    );
+  }
   if (!stored.some((folder) => folder.path === path) && !(await findFolder(ctx.session, path))) return;
   throw new ApiError(
     'already_exists',

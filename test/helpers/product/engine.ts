@@ -1,6 +1,8 @@
 import { afterAll, afterEach, beforeAll } from '@jest/globals';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { FolderChoice } from '../../../src/contract/mailbox-config.ts';
+import { changeAccount } from '../../../src/db/queries/accounts.ts';
 import { type Lease, takeLease } from '../../../src/db/coordination/lease.ts';
 import { listFoldersWithStatus } from '../../../src/imap/list.ts';
 import type { ImapSession } from '../../../src/imap/session.ts';
@@ -78,6 +80,13 @@ async function startEngine(
       await server.close();
     },
   };
+}
+
+/** Gives the account another choice of folders, as a call does: the watch with the earlier choice has ended. */
+export async function choose({ ctx }: Engine, folderChoice: FolderChoice | null): Promise<void> {
+  await changeAccount(ctx.db, ctx.account.id, { folderChoice });
+  Object.assign(ctx, { lease: { accountId: ctx.account.id, watchEpoch: null } });
+  ctx.account.choice = { folders: folderChoice, isApplied: false };
 }
 
 /** Hooks of a test file that starts engines; each stops with its test. `ground` is available from the first test on. */

@@ -1,9 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { eq } from 'drizzle-orm';
-import type { FolderChoice } from '../../../src/contract/mailbox-config.ts';
 import type { Email } from '../../../src/contract/email.ts';
 import type { Tx } from '../../../src/db/driver/client.ts';
-import { changeAccount } from '../../../src/db/queries/accounts.ts';
 import { accounts } from '../../../src/db/schema/index.ts';
 import { trashEmail } from '../../../src/mailbox/changes/trash.ts';
 import { ensureRoleFolder } from '../../../src/mailbox/folders/by-role.ts';
@@ -14,7 +12,7 @@ import { syncMailbox, syncOnce } from '../../../src/mailbox/sync-pass.ts';
 import { newId } from '../../../src/new-id.ts';
 import { recordSend, saveProvisional } from '../../../src/outgoing/send-state.ts';
 import { mailText } from '../../helpers/product/mail-text.ts';
-import { type Engine, engineTests } from '../../helpers/product/engine.ts';
+import { choose, type Engine, engineTests } from '../../helpers/product/engine.ts';
 
 /** Stored folders that a new choice excludes. */
 
@@ -25,12 +23,6 @@ const startArchive = () =>
     server.append('Archive/2024', mailText());
   });
 
-async function choose({ ctx }: Engine, folderChoice: FolderChoice | null): Promise<void> {
-  await changeAccount(ctx.db, ctx.account.id, { folderChoice });
-  // the watch with the earlier choice has ended
-  Object.assign(ctx, { lease: { accountId: ctx.account.id, watchEpoch: null } });
-  ctx.account.choice = { folders: folderChoice, isApplied: false };
-}
 const paths = async ({ ctx }: Engine) =>
   (await loadFolders(ctx.db, ctx.account.id)).map(({ path }) => path).sort((a, b) => a.localeCompare(b));
 const housekeep = ({ ctx }: Engine, over = () => false) => removeAllExcluded(ctx, over);

@@ -93,8 +93,9 @@ export const folderChangeRoutes: Routes = (app, { db, commands }) => {
         operationId: 'deleteFolder',
         summary: 'Delete a folder',
         description:
-          'Moves its messages to Trash and its subfolders up one level first. A folder with a role cannot be deleted. If the ' +
-          'call times out with 502, the deletion continues.',
+          'Moves its messages to Trash and its subfolders up one level first. A folder with a role cannot be deleted, nor one with a ' +
+          'subfolder that has a role, or that the account would not include one level up. If the call times out with 502, the ' +
+          'deletion continues.',
         params: FolderParams,
         response: responsesWith(204, 'The folder is deleted', null, ...ERRORS),
       },

@@ -1,0 +1,55 @@
+import { describe, expect, it } from '@jest/globals';
+import { deleteFolder } from '../../../src/mailbox/folders/delete.ts';
+import { loadFolders } from '../../../src/mailbox/store/folders.ts';
+import { syncMailbox } from '../../../src/mailbox/sync-pass.ts';
+import { type FakeImapOptions, PLAIN } from '../../helpers/fakes/fake-imap.ts';
+import { choose, type Engine, engineTests } from '../../helpers/product/engine.ts';
+import { mailText } from '../../helpers/product/mail-text.ts';
+
+/** What a deleted folder leaves: its mail in Trash, and the folders in it one level up. */
+
+const { start: startOn } = engineTests();
+
+const start = (folders: FakeImapOptions['folders']) =>
+  startOn({ capabilities: `${PLAIN} MOVE`, folders: { Trash: ['\\Trash'], ...folders } });
+
+/** Path and parent of the stored folders, by their ids. */
+async function stored({ ctx }: Engine): Promise<Record<string, [string, string | null]>> {
+  const folders = await loadFolders(ctx.db, ctx.account.id);
+  return Object.fromEntries(folders.map(({ id, path, parentId }) => [id, [path, parentId]]));
+}
+
+const paths = ({ server }: Engine) => [...server.folders.keys()].sort();
+
+describe('the folder is not deleted, and nothing is changed', () => {
+  /** Deletes a folder that holds mail, with mail in the folder in it; nothing may change. */
+  async function expectRefused(engine: Engine, [path, inner]: [string, string]): Promise<void> {
+    const { server, ctx } = engine;
+    for (const each of [path, inner]) server.append(each, mailText());
+    await syncMailbox(ctx, { freshSession: true });
+    const before = { paths: paths(engine), stored: await stored(engine), events: await engine.events() };
+    const error = { code: 'provider_rejected', detail: expect.stringContaining((await engine.folder(inner)).id) };
+    await expect(deleteFolder(ctx, (await engine.folder(path)).id)).rejects.toMatchObject(error);
+    await syncMailbox(ctx, { freshSession: true });
+    expect({ paths: paths(engine), stored: await stored(engine), events: await engine.events() }).toEqual(before);
+    expect(server.folder(path).messages).toHaveLength(1);
+  }
+
+  it('where the account would not include a folder that moves up', async () => {
+    const engine = await start({ Projects: [], 'Projects/X': [] });
+    await choose(engine, { include: ['INBOX', 'TRASH', 'Projects'] });
+    await expectRefused(engine, ['Projects', 'Projects/X']);
+  });
+
+  it('where the account would not include a folder in one that moves up', async () => {
+    const engine = await start({ Projects: [], 'Projects/X': [], 'Projects/X/Y': [] });
+    await choose(engine, { exclude: ['X/Y'] });
+    await expectRefused(engine, ['Projects', 'Projects/X']);
+    expect((await engine.folder('Projects/X/Y')).path).toBe('Projects/X/Y');
+  });
+
+  it('where a folder with a role would move up', async () => {
+    const engine = await start({ Mail: [], 'Mail/Sent': ['\\Sent'] });
+    await expectRefused(engine, ['Mail', 'Mail/Sent']);
+  });
+});
