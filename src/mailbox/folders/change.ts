@@ -51,12 +51,7 @@ export async function changeFolder(ctx: SyncContext, folderId: string, wanted: F
   for (let attempt = 0; ; attempt++) {
     const stored = await loadFolders(ctx.db, ctx.account.id);
     const folder = changeable(stored, folderId);
-    const { name = folder.name, parentId = folder.parentId } = wanted;
-    if (name === folder.name && parentId === folder.parentId) return;
-    if (parentId !== null && isWithin(stored, parentId, folder)) {
-      throw new ApiError('invalid_parameters', 'parent_id: a folder cannot be within itself');
-    }
-    const path = pathOf(ctx, { name, parentId }, stored);
+    const path = changedPath(ctx, folder, wanted, stored);
     if (path === folder.path) return;
     if (!isChosen(ctx, { from: folder.path, to: path }, stored)) throw notChosen();
     try {
@@ -165,18 +160,40 @@ function nameTaken(): ApiError {
   return new ApiError('already_exists', 'a folder with this name already exists');
 }
 
+/** The path of a folder after a change. Throws ApiError invalid_parameters, not_found, provider_rejected. */
+function changedPath(ctx: SyncContext, folder: FolderState, wanted: FolderChange, stored: FolderState[]): string {
+  const { name = folder.name, parentId = folder.parentId } = wanted;
+  if (parentId === folder.parentId) return name === folder.name ? folder.path : pathBeside(ctx, folder, name);
+  if (parentId !== null && isWithin(stored, parentId, folder)) {
+    throw new ApiError('invalid_parameters', 'parent_id: a folder cannot be within itself');
+  }
+  return pathOf(ctx, { name, parentId }, stored);
+}
+
 /** The path for a name below a parent. Throws ApiError invalid_parameters, not_found, provider_rejected. */
-export function pathOf(ctx: SyncContext, { name, parentId }: NewFolder, stored: FolderState[]): string {
+function pathOf({ session }: SyncContext, { name, parentId }: NewFolder, stored: FolderState[]): string {
   const parent = parentId === null ? undefined : stored.find(({ id }) => id === parentId);
   if (parentId !== null && !parent) throw new ApiError('not_found', 'parent_id: no folder has this id');
   if (parent && parent.delimiter === null) {
     throw new ApiError('provider_rejected', 'parent_id: this folder cannot hold folders');
   }
-  const delimiter = parent?.delimiter ?? ctx.session.client.namespace?.delimiter ?? '/';
-  if (name.includes(delimiter)) {
-    throw new ApiError('invalid_parameters', `name must not contain ${delimiter}, which separates folders here`);
-  }
-  return folderPath(ctx.session, parent?.path ?? null, name);
+  assertName(name, parent?.delimiter ?? session.client.namespace?.delimiter ?? '/');
+  return folderPath(session, parent?.path ?? null, name);
+}
+
+/**
+ * The path for a name in the place of a folder. The one above need not be stored: the account may not include it, or the server may
+ * not list it. Throws ApiError invalid_parameters.
+ */
+export function pathBeside({ session }: SyncContext, folder: FolderState, name: string): string {
+  assertName(name, folder.delimiter ?? session.client.namespace?.delimiter ?? '/');
+  const above = folder.path.slice(0, folder.path.length - folder.name.length);
+  return folderPath(session, null, above + name);
+}
+
+function assertName(name: string, delimiter: string): void {
+  if (!name.includes(delimiter)) return;
+  throw new ApiError('invalid_parameters', `name must not contain ${delimiter}, which separates folders here`);
 }
 
 function isWithin(stored: FolderState[], folderId: string, folder: FolderState): boolean {

@@ -25,7 +25,7 @@ import { baselineLocation, insertLocations, locatedUids, locationsAt } from '../
 import { isSameMessage } from '../ingest/match.ts';
 import { syncOnce } from '../sync-pass.ts';
 import { placeOf, type RolePlace } from './by-role.ts';
-import { bringToPath, changeable, isChosen, pathOf } from './change.ts';
+import { bringToPath, changeable, isChosen, pathBeside } from './change.ts';
 import { areVacated, markVacating, vacateFolder } from './vacate.ts';
 
 /**
@@ -39,10 +39,7 @@ export async function deleteFolder(ctx: SyncContext, folderId: string): Promise<
   if (!stored.some(({ id }) => id === folderId)) return finishDeletion(ctx, folderId);
   const folder = changeable(stored, folderId);
   const children = stored.filter(({ parentId }) => parentId === folderId);
-  const movingUp = children.map((child) => ({
-    child,
-    path: pathOf(ctx, { name: child.name, parentId: folder.parentId }, stored),
-  }));
+  const movingUp = children.map((child) => ({ child, path: pathBeside(ctx, folder, child.name) }));
   for (const each of movingUp) await assertMovesUp(ctx, stored, each);
   // 1.
   if (folder.selectable) await emptyIntoTrash(ctx, folder);

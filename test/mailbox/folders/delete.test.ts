@@ -53,3 +53,14 @@ describe('the folder is not deleted, and nothing is changed', () => {
     await expectRefused(engine, ['Mail', 'Mail/Sent']);
   });
 });
+
+describe('the folders in it move up', () => {
+  it('into the folder above, which is not stored', async () => {
+    const engine = await start({ 'Projects/A': [], 'Projects/A/B': [] });
+    const { ctx } = engine;
+    const { id } = await engine.folder('Projects/A/B');
+    await deleteFolder(ctx, (await engine.folder('Projects/A')).id);
+    expect(paths(engine)).toEqual(['INBOX', 'Projects/B', 'Trash']);
+    expect((await stored(engine))[id]).toEqual(['Projects/B', null]);
+  });
+});
