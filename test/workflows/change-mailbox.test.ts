@@ -78,6 +78,24 @@ describe('a change', () => {
     expect(run.searchAttributes).toMatchObject({ MailAccount: [accountId] });
   });
 
+  it('that deletes a folder is made once at a time, however often it is requested, and again after it has ended', async () => {
+    const id = newId('folder');
+    let release = () => {};
+    act = () => new Promise((resolve) => (release = resolve));
+    const impatient = createChangeCommands({ ...runs(), changeDeadlineMs: 500 });
+    await expect(impatient.deleteFolder(accountId, id)).rejects.toMatchObject({ code: 'provider_error' });
+    const answers = [commands.deleteFolder(accountId, id), commands.deleteFolder(accountId, id)];
+    await expect(impatient.deleteFolder(accountId, id)).rejects.toMatchObject({ code: 'provider_error' });
+    expect(asked).toHaveLength(1);
+    release();
+    await Promise.all(answers);
+    act = () => Promise.reject(new ApiError('already_exists', 'taken'));
+    await expect(commands.deleteFolder(accountId, id)).rejects.toMatchObject({ code: 'already_exists' });
+    act = () => Promise.resolve();
+    await commands.deleteFolder(accountId, id);
+    expect(asked).toHaveLength(3);
+  });
+
   it.each([
     ['not_found', 1, new ApiError('not_found', 'gone')],
     ['already_exists', 1, new ApiError('already_exists', 'taken')],

@@ -37,7 +37,8 @@ export function createChangeCommands(deps: ChangeCommandDeps): ChangeCommands {
         ...(name === undefined ? {} : { name }),
         ...(parentId === undefined ? {} : { parentId }),
       }),
-    deleteFolder: (accountId, folderId) => make({ accountId, folderId, kind: 'deleteFolder' }),
+    // a call that is repeated while the first one is under way waits for the same run: two would copy the same mail to Trash
+    deleteFolder: (accountId, folderId) => make({ accountId, folderId, kind: 'deleteFolder' }, 'delete'),
   };
 }
 
@@ -61,6 +62,8 @@ async function makeChange(
       workflowId,
       accountId,
       resourceIds,
+      // the folder may be there again after a deletion
+      repeats: kind === 'deleteFolder',
       args: [change, { startBy: Date.now() + START_WITHIN_MS }],
       summary,
       turn: { turns: deps.turns, key: accountId },
