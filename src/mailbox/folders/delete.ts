@@ -35,8 +35,11 @@ import { areVacated, markVacating, vacateFolder } from './vacate.ts';
  * would move up; already_exists when a name above is taken; MailError
  */
 export async function deleteFolder(ctx: SyncContext, folderId: string): Promise<void> {
+  const isStored = ({ id }: FolderState) => id === folderId;
+  // Other programs may have put folders into it; and an earlier attempt may have moved some up, and not stored that.
+  if ((await loadFolders(ctx.db, ctx.account.id)).some(isStored)) await syncOnce(ctx, {});
   const stored = await loadFolders(ctx.db, ctx.account.id);
-  if (!stored.some(({ id }) => id === folderId)) return finishDeletion(ctx, folderId);
+  if (!stored.some(isStored)) return finishDeletion(ctx, folderId);
   const folder = changeable(stored, folderId);
   const children = stored.filter(({ parentId }) => parentId === folderId);
   const movingUp = children.map((child) => ({ child, path: pathBeside(ctx, folder, child.name) }));

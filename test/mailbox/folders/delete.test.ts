@@ -63,4 +63,32 @@ describe('the folders in it move up', () => {
     expect(paths(engine)).toEqual(['INBOX', 'Projects/B', 'Trash']);
     expect((await stored(engine))[id]).toEqual(['Projects/B', null]);
   });
+
+  it('also one that another program has just put into it', async () => {
+    const engine = await start({ Old: [] });
+    const { server, ctx } = engine;
+    server.createFolder('Old/New');
+    await deleteFolder(ctx, (await engine.folder('Old')).id);
+    expect(paths(engine)).toEqual(['INBOX', 'New', 'Trash']);
+    expect((await engine.folder('New')).parentId).toBeNull();
+    expect(await engine.events()).toEqual(['email.folder.create', 'email.folder.update', 'email.folder.delete']);
+  });
+
+  it('once, where the connection was lost before the response to their RENAME', async () => {
+    const engine = await start({ Old: [], 'Old/New': [] });
+    const { server, ctx } = engine;
+    const [old, inner] = [await engine.folder('Old'), await engine.folder('Old/New')];
+    server.script.command = ({ name }, session) => {
+      if (name !== 'RENAME') return false;
+      server.renameFolder('Old/New', 'New');
+      session.socket.destroy();
+      return true;
+    };
+    await expect(deleteFolder(ctx, old.id)).rejects.toMatchObject({ code: 'provider_error' });
+    server.script = {};
+    await deleteFolder({ ...ctx, session: await ctx.reopen() }, old.id);
+    expect(paths(engine)).toEqual(['INBOX', 'New', 'Trash']);
+    expect((await stored(engine))[inner.id]).toEqual(['New', null]);
+    expect(await engine.events()).toEqual(['email.folder.update', 'email.folder.delete']);
+  });
 });
