@@ -50,6 +50,8 @@ export async function deleteFolder(ctx: SyncContext, folderId: string): Promise<
   for (const { child, path } of movingUp) {
     await bringToPath(ctx, child.id, path, () => renameFolder(ctx.session, child.path, path));
   }
+  // Mail may have arrived in the meantime.
+  if (folder.selectable && movingUp.length > 0) await emptyIntoTrash(ctx, folder);
   // 3.
   await deleteAtProvider(ctx.session, folder.path).catch((error: unknown) => {
     // A name that only held other folders may go with the last of them.

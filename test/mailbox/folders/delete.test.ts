@@ -91,4 +91,15 @@ describe('the folders in it move up', () => {
     expect((await stored(engine))[inner.id]).toEqual(['New', null]);
     expect(await engine.events()).toEqual(['email.folder.update', 'email.folder.delete']);
   });
+
+  it('while mail arrives, which is moved to Trash, too', async () => {
+    const engine = await start({ Old: [], 'Old/New': [] });
+    const { server, ctx } = engine;
+    server.script.command = ({ name }) => {
+      if (name === 'RENAME') server.append('Old', mailText({ subject: 'late' }));
+    };
+    await deleteFolder(ctx, (await engine.folder('Old')).id);
+    expect(paths(engine)).toEqual(['INBOX', 'New', 'Trash']);
+    expect(server.folder('Trash').messages).toHaveLength(1);
+  });
 });
