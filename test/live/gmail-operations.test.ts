@@ -10,6 +10,7 @@ import { emailOf } from '../helpers/fakes/receiver.ts';
 /** Email operations on a mailbox whose folders are labels, with one copy of each mail in All Mail. */
 
 const ALL = '[Gmail]/All Mail';
+const SENT = '[Gmail]/Sent Mail';
 const TRASH = '[Gmail]/Trash';
 
 let live: Live;
@@ -73,6 +74,25 @@ test('a move changes labels: All Mail keeps the mail, other labels go', async ()
   expect((await move(email, 'Later')).folders).toEqual([later.id]);
   expect(labels()).toEqual(['Later', ALL].sort());
   expect(typesOf(await eve.settle())).toEqual(['email.update']);
+});
+
+test('mail to oneself that is moved stays in Sent, and the call and its event say so', async () => {
+  const messageId = newMessageId();
+  const sentId = gmail.deliverSent(mailText({ subject: 'to myself', messageId }));
+  const sent = gmail.folder(SENT);
+  gmail.copy(sent, sent.messages[0]!, gmail.folder('INBOX'));
+  gmail.tell();
+  const { id } = emailOf(await eve.event('email.new', (call) => emailOf(call).message_id === messageId));
+  await eve.settle();
+  const email = await live.api.email(eve.account.id, id);
+  expect(email.folders).toHaveLength(2);
+  const folders = [await folderId('SENT'), await folderId('Work')].sort();
+  expect((await move(email, 'Work')).folders).toEqual(folders);
+  expect(gmail.labelsOf(sentId)).toEqual([ALL, SENT, 'Work'].sort());
+  const [call, ...others] = await eve.settle();
+  expect([emailOf(call!).folders, others]).toEqual([folders, []]);
+  const marked = 'select 1 from locations where email_id = $1 and pending_removal_since is not null';
+  expect((await live.pool.query(marked, [id])).rows).toEqual([]);
 });
 
 test('from All Mail alone a move adds the label', async () => {

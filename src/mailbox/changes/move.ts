@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { recordFinishedRun, type RunRef } from '../../db/coordination/finished-runs.ts';
 import type { Tx } from '../../db/driver/client.ts';
 import { inLease } from '../../db/coordination/lease.ts';
+import { clearPendingRemoval } from '../../db/queries/pending-removal.ts';
 import { hasMove } from '../../imap/command.ts';
 import { assertDeletable, expungeMessages } from '../../imap/expunge.ts';
 import { copyMessages, type Moved, moveMessages } from '../../imap/move.ts';
@@ -126,6 +127,7 @@ class Move {
       (location) => location.folderId !== target.id && location !== outcome.arrived?.from,
     );
     for (const location of others) if (await this.takeAway(location)) outcome.removed.push(location);
+    outcome.kept = this.ownMarks().filter((location) => !outcome.removed.includes(location));
     return outcome;
   }
 
@@ -243,11 +245,15 @@ class Move {
   /** The provider refused a part of the move: the email is shown wherever it still is. */
   private stay(): Promise<void> {
     const { ctx, emailId } = this;
-    const own = this.locations.filter((location) => this.marked.has(keyOf(location)));
     return unmark(
       ctx,
-      own.map((location) => ({ ...location, emailId })),
+      this.ownMarks().map((location) => ({ ...location, emailId })),
     );
+  }
+
+  /** The locations that this execution has marked as pending removal. */
+  private ownMarks(): EmailLocation[] {
+    return this.locations.filter((location) => this.marked.has(keyOf(location)));
   }
 
   /** Takes it out of another folder; false: it stays there, as sent mail does in Gmail's Sent. */
@@ -282,6 +288,8 @@ export interface MoveOutcome {
   removed: EmailLocation[];
   /** its new location, and the one it was taken from; undefined when it was there before */
   arrived: { uid: number; from: EmailLocation } | undefined;
+  /** the locations that were marked as pending removal, and that it did not leave */
+  kept?: EmailLocation[];
 }
 
 interface FinishingMove extends MoveOutcome {
@@ -304,13 +312,13 @@ export async function saveMoves(
 
 /** Commits a move with its event, which is emitted once, even if the watching activity has seen part of the move. */
 export async function saveMove(ctx: SyncContext, emailId: string, outcome: FinishingMove): Promise<void> {
-  const { target, removed, arrived, finishes } = outcome;
-  if (removed.length === 0 && !arrived) {
+  const { target, removed, arrived, kept = [], finishes } = outcome;
+  if (removed.length + kept.length === 0 && !arrived) {
     if (finishes) await recordFinishedRun(ctx.db, finishes);
     return;
   }
   await inLease(ctx.db, ctx.lease, (tx) =>
-    storeMoves(tx, ctx, { target, moves: [{ emailId, removed, arrived }], finishes }),
+    storeMoves(tx, ctx, { target, moves: [{ emailId, removed, arrived, kept }], finishes }),
   );
 }
 
@@ -323,7 +331,7 @@ async function storeMoves(
     finishes,
   }: {
     target: FolderState;
-    moves: readonly (Pick<MoveOutcome, 'removed' | 'arrived'> & { emailId: string })[];
+    moves: readonly (Omit<MoveOutcome, 'target'> & { emailId: string })[];
     finishes?: RunRef | undefined;
   },
 ): Promise<void> {
@@ -343,6 +351,10 @@ async function storeMoves(
     });
     const removed = moves.flatMap((move) => move.removed);
     await moveLocations(tx, { removed, added, settled: emailIds, touched: [target.id] });
+    await clearPendingRemoval(
+      tx,
+      moves.flatMap(({ kept = [] }) => kept),
+    );
   });
 }
 

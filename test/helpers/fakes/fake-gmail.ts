@@ -37,6 +37,8 @@ export class FakeGmail extends FakeImap {
   private ids = 1_800_000_000_000_000_000n;
   /** Gmail's setting for a message that is expunged from its last label */
   private readonly expunged: 'archive' | 'trash' | 'delete';
+  /** X-GM-MSGID of the sent messages */
+  private readonly sent = new Set<string | undefined>();
 
   constructor(options: FakeImapOptions & { expunged?: 'archive' | 'trash' | 'delete' } = {}) {
     super({ ...gmailOptions(), ...options });
@@ -53,7 +55,9 @@ export class FakeGmail extends FakeImap {
   deliverSent(source: Buffer): string {
     const uid = this.append(SENT, source, { flags: ['\\Seen'] });
     this.tell();
-    return this.folder(SENT).messages.find((message) => message.uid === uid)?.emailId as string;
+    const emailId = this.folder(SENT).messages.find((message) => message.uid === uid)?.emailId as string;
+    this.sent.add(emailId);
+    return emailId;
   }
 
   /** Paths of the folders that a message is in. */
@@ -89,7 +93,8 @@ export class FakeGmail extends FakeImap {
 
   override move(from: FakeFolder, message: FakeMessage, to: FakeFolder): number {
     const uid = this.copy(from, message, to);
-    const stays = from.path === ALL || from === to;
+    // a sent message leaves Sent for Trash and Spam only
+    const stays = from.path === ALL || from === to || (from.path === SENT && this.sent.has(message.emailId));
     if (!stays && from.messages.includes(message)) this.remove(from.path, message.uid);
     return uid;
   }
