@@ -1,4 +1,4 @@
-import { and, eq, sql } from 'drizzle-orm';
+import { and, eq, type SQL, sql } from 'drizzle-orm';
 import { anyOf } from '../driver/any-of.ts';
 import type { Queryable, Tx } from '../driver/client.ts';
 import { statement } from '../driver/statement.ts';
@@ -17,7 +17,7 @@ export interface LocationKey {
   uid: number;
 }
 
-/** An attempt whose mark is older than this counts as dead: its heartbeats would be missing by then. */
+/** An attempt whose mark is older than this counts as dead: it would have renewed it by then. */
 const COUNTS_AS_DEAD = "interval '8 seconds'";
 
 /** SQL: the location under this alias is marked with \Deleted or is being left. */
@@ -57,13 +57,23 @@ export async function markPendingRemoval(tx: Tx, location: LocationKey): Promise
 }
 
 /** Clears the marks of locations. */
-export async function clearPendingRemoval(tx: Tx, marked: LocationKey[]): Promise<void> {
+export function clearPendingRemoval(tx: Tx, marked: LocationKey[]): Promise<void> {
+  return setMarks(tx, marked, sql`null`);
+}
+
+/** Renews the marks of locations, except those that were cleared. */
+export function renewPendingRemoval(tx: Tx, marked: LocationKey[]): Promise<void> {
+  return setMarks(tx, marked, sql`now()`);
+}
+
+/** Gives the locations that are marked another mark. */
+async function setMarks(tx: Tx, marked: LocationKey[], mark: SQL): Promise<void> {
   if (marked.length === 0) return;
   const rows = marked.map(({ folderId, uid }) => ({ folder_id: folderId, uid }));
   await tx.execute(sql`
-    update locations l set pending_removal_since = null
+    update locations l set pending_removal_since = ${mark}
     from json_to_recordset(${JSON.stringify(rows)}::json) as r(folder_id text, uid bigint)
-    where l.folder_id = r.folder_id and l.uid = r.uid`);
+    where l.folder_id = r.folder_id and l.uid = r.uid and l.pending_removal_since is not null`);
 }
 
 const pendingOfAccount = statement(

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { withRenewal } from '../../async.ts';
 import { recordFinishedRun, type RunRef } from '../../db/coordination/finished-runs.ts';
 import type { Tx } from '../../db/driver/client.ts';
 import { inLease } from '../../db/coordination/lease.ts';
@@ -15,7 +16,7 @@ import type { SyncContext } from '../context.ts';
 import type { StoredLocation } from '../store/email-states.ts';
 import { type FolderState, loadFolder } from '../store/folders.ts';
 import { type EmailLocation, type MovedLocation, moveLocations } from '../store/moves.ts';
-import { mark, unmark } from './pending-removals.ts';
+import { mark, renewMarks, unmark } from './pending-removals.ts';
 import {
   BEING_MOVED,
   LocationChanged,
@@ -45,6 +46,8 @@ const DELETED = ['\\Deleted'];
 /** Longer than an execution that died counts as alive; see src/db/queries/pending-removal.ts. */
 const OTHER_EXECUTION_MS = 12_000;
 const CHECK_EVERY_MS = 250;
+/** A mark of an execution that is alive gets no older: a COPY of a large message may take long. */
+const RENEW_EVERY_MS = 3_000;
 
 /**
  * Moves an email into one folder. `findTarget` is called again after each conflict, since folders change too. `finishes`:
@@ -101,7 +104,13 @@ class Move {
 
   async make(): Promise<MoveOutcome> {
     try {
-      return await this.attempt();
+      return await withRenewal(
+        async () => {
+          if (this.marked.size > 0) await renewMarks(this.ctx, this.ownMarks());
+        },
+        () => this.attempt(),
+        RENEW_EVERY_MS,
+      );
     } catch (error) {
       // after a refusal for now the mark says that there may be a copy: the next attempt looks for it
       const isOver = this.hasTransferred ? cannotBeMade(error) : error instanceof MailError && error.refused;

@@ -5,6 +5,7 @@ import {
   type LocationKey,
   markAllPendingRemoval,
   markPendingRemoval,
+  renewPendingRemoval,
 } from '../../db/queries/pending-removal.ts';
 import { changeEmails, changeUnreported } from '../change-emails.ts';
 import type { SyncContext } from '../context.ts';
@@ -25,6 +26,14 @@ export async function mark({ db, lease }: Pick<SyncContext, 'db' | 'lease'>, loc
     });
     return state;
   });
+}
+
+/**
+ * Renews marks, by which others know that their move is under way.
+ * @throws LeaseLost
+ */
+export function renewMarks({ db, lease }: Pick<SyncContext, 'db' | 'lease'>, marked: LocationKey[]): Promise<void> {
+  return inLease(db, lease, (tx) => renewPendingRemoval(tx, marked));
 }
 
 /** Marks locations of a folder that is about to be deleted. The caller bounds their number. */

@@ -7,7 +7,9 @@ import { emails, locations, pathReservations } from '../../../src/db/schema/inde
 import { markEmail } from '../../../src/mailbox/changes/mark.ts';
 import { moveEmail } from '../../../src/mailbox/changes/move.ts';
 import { loadOngoing, reservePath } from '../../../src/mailbox/folders/reservations.ts';
+import { loadLocations } from '../../../src/mailbox/store/moves.ts';
 import { syncMailbox } from '../../../src/mailbox/sync-pass.ts';
+import { waitFor } from '../../helpers/assert/wait.ts';
 import { PLAIN } from '../../helpers/fakes/fake-imap.ts';
 import { mailText } from '../../helpers/product/mail-text.ts';
 import { storedEvents } from '../../helpers/product/stored-events.ts';
@@ -134,4 +136,29 @@ it('a move that was stopped before it changed anything has no event', async () =
   await syncMailbox(engine.ctx, { thorough: true });
   const both = [inbox, work].sort();
   expect(await seen(engine, id)).toEqual({ read: both, reported: both, events: 2 });
+});
+
+it('a move whose COPY takes long does not count as one that was stopped', async () => {
+  const engine = await startOn({ capabilities: PLAIN, folders: { Work: [] } });
+  const { server, ctx } = engine;
+  server.append('INBOX', mailText({ subject: 'large' }), { date: new Date('2024-05-06T07:08:09Z') });
+  await syncMailbox(ctx, { freshSession: true });
+  const id = await theEmail(engine);
+  let finish: (() => void) | undefined;
+  server.script.command = (command, session) => {
+    if (command.name !== 'UID COPY' || finish) return false;
+    finish = () => session.answer(command);
+    return true;
+  };
+  const moved = moveEmail(ctx, id, () => engine.folder('Work'));
+  await waitFor(() => finish);
+  // as if the COPY had taken a minute already
+  const earlier = sql`${locations.pendingRemovalSince} - interval '1 minute'`;
+  await ctx.db.update(locations).set({ pendingRemovalSince: earlier }).where(eq(locations.emailId, id));
+  await waitFor(async () => (await loadLocations(ctx.db, ctx.account.id, id))?.some(({ beingMoved }) => beingMoved));
+  finish!();
+  await moved;
+  expect(server.folder('Work').messages).toHaveLength(1);
+  const work = (await engine.folder('Work')).id;
+  expect(await seen(engine, id)).toEqual({ read: [work], reported: [work], events: 2 });
 });
