@@ -36,7 +36,7 @@ const ATTEMPTS = 3;
  * @throws ApiError invalid_parameters, not_found (the parent), already_exists; MailError
  */
 export async function createFolder(ctx: SyncContext, folderId: string, wanted: NewFolder): Promise<void> {
-  const stored = await loadFolders(ctx.db, ctx.account.id);
+  const stored = await loadBelow(ctx, wanted.parentId);
   if (stored.some(({ id }) => id === folderId)) return;
   const path = pathOf(ctx, wanted, stored);
   if (!isChosen(ctx, { to: path }, stored)) throw notChosen();
@@ -49,7 +49,7 @@ export async function createFolder(ctx: SyncContext, folderId: string, wanted: N
  */
 export async function changeFolder(ctx: SyncContext, folderId: string, wanted: FolderChange): Promise<void> {
   for (let attempt = 0; ; attempt++) {
-    const stored = await loadFolders(ctx.db, ctx.account.id);
+    const stored = await loadBelow(ctx, wanted.parentId);
     const folder = changeable(stored, folderId);
     const path = changedPath(ctx, folder, wanted, stored);
     if (path === folder.path) return;
@@ -62,6 +62,18 @@ export async function changeFolder(ctx: SyncContext, folderId: string, wanted: F
       await syncOnce(ctx, {});
     }
   }
+}
+
+/**
+ * The stored folders, to put one into that parent; after a sync if it is not at its stored path: some servers would create it there
+ * again.
+ */
+async function loadBelow(ctx: SyncContext, parentId: string | null = null): Promise<FolderState[]> {
+  const stored = await loadFolders(ctx.db, ctx.account.id);
+  const parent = stored.find(({ id }) => id === parentId);
+  if (!parent || (await findFolder(ctx.session, parent.path))) return stored;
+  await syncOnce(ctx, {});
+  return loadFolders(ctx.db, ctx.account.id);
 }
 
 /**
