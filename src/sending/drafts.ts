@@ -277,7 +277,7 @@ async function deleteFromStore(ctx: SyncContext, emailId: string, locations: Ema
       return [];
     }
     await recordDeletions(tx, ctx.account.id, stored, now);
-    for (const { folderId } of stored.length > 0 ? locations : []) await countTakenOut(tx, folderId);
+    for (const location of stored.length > 0 ? locations : []) await countTakenOut(tx, location);
     return deleteEmails(
       tx,
       stored.map(({ id }) => id),

@@ -83,7 +83,7 @@ async function forget(
   const unused = await inLease(ctx.db, ctx.lease, async (tx) => {
     const stored = [...(await locateEmails(tx, [emailId])).values()];
     await recordDeletions(tx, ctx.account.id, stored, new Date());
-    for (const { folderId } of stored.length > 0 ? locations : []) await countTakenOut(tx, folderId);
+    for (const location of stored.length > 0 ? locations : []) await countTakenOut(tx, location);
     if (finishes) await recordFinishedRun(tx, finishes);
     return deleteEmails(tx, [emailId]);
   });

@@ -304,12 +304,16 @@ export function atMost(modseq: bigint): SQL {
     then least(${highestModseq}::numeric, ${modseq.toString()}::numeric)::text end`;
 }
 
-/** Counts one message less in a folder, which this API has removed: what was read of it before is out of date. */
-export async function countTakenOut(tx: Tx, folderId: string): Promise<void> {
+/**
+ * Counts one message less in a folder, which this API has removed: what was read of it before is out of date. `seen`: it was not
+ * counted as unread.
+ */
+export async function countTakenOut(tx: Tx, { folderId, seen }: { folderId: string; seen: boolean }): Promise<void> {
   await tx
     .update(folders)
     .set({
       totalCount: sql`greatest(0, ${folders.totalCount} - 1)`,
+      unreadCount: sql`greatest(0, ${folders.unreadCount} - ${seen ? 0 : 1}::int)`,
       localRevision: sql`${folders.localRevision} + 1`,
     })
     .where(eq(folders.id, folderId));

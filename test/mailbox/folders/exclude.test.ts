@@ -2,7 +2,7 @@ import { expect, it } from '@jest/globals';
 import { eq } from 'drizzle-orm';
 import type { Email } from '../../../src/contract/email.ts';
 import type { Tx } from '../../../src/db/driver/client.ts';
-import { accounts } from '../../../src/db/schema/index.ts';
+import { accounts, emails } from '../../../src/db/schema/index.ts';
 import { trashEmail } from '../../../src/mailbox/changes/trash.ts';
 import { ensureRoleFolder } from '../../../src/mailbox/folders/by-role.ts';
 import { removeAllExcluded } from '../../../src/mailbox/folders/exclude.ts';
@@ -97,4 +97,21 @@ it('an email just sent, which is not stored yet, is not deleted in silence where
   await trashEmail(engine.ctx, newId('email'));
   await saveProvisional(db as unknown as Tx, id, { id } as Email);
   await expect(trashEmail(engine.ctx, id)).rejects.toMatchObject({ code: 'not_found' });
+});
+
+it('an email that leaves for a Trash that is excluded is counted in its folder no longer, as unread either', async () => {
+  const engine = await start({ folders: { Trash: ['\\Trash'] } });
+  const { server, ctx } = engine;
+  await choose(engine, { exclude: ['TRASH'] });
+  await syncOnce(ctx, {});
+  for (const subject of ['one', 'two']) server.append('INBOX', mailText({ subject }));
+  server.append('INBOX', mailText({ subject: 'read' }), { flags: ['\\Seen'] });
+  await syncOnce(ctx, {});
+  const stored = await ctx.db.select().from(emails).where(eq(emails.accountId, ctx.account.id));
+  const one = (isUnread: boolean) => stored.find((email) => email.isUnread === isUnread)!.id;
+  expect(await engine.folder('INBOX')).toMatchObject({ totalCount: 3, unreadCount: 2 });
+  await trashEmail(ctx, one(true));
+  expect(await engine.folder('INBOX')).toMatchObject({ totalCount: 2, unreadCount: 1 });
+  await trashEmail(ctx, one(false));
+  expect(await engine.folder('INBOX')).toMatchObject({ totalCount: 1, unreadCount: 1 });
 });
