@@ -55,6 +55,7 @@ export function loginAddressOf(credentials: Intent): string | undefined {
 export function givenSide(side: SideName, credentials: Intent, stored?: StoredSettings): SideLogin | undefined {
   const block = credentials[side];
   if (!block) return undefined;
+  const user = block.user ?? credentials.user ?? stored?.[side].user ?? missing(side, 'user');
   const server = {
     host: block.host,
     port: block.port,
@@ -62,8 +63,8 @@ export function givenSide(side: SideName, credentials: Intent, stored?: StoredSe
   };
   return {
     ...server,
-    user: block.user ?? credentials.user ?? stored?.[side].user ?? missing(side, 'user'),
-    ...(givenSecret(side, credentials, block.host) ?? secretFor(side, server, stored)),
+    user,
+    ...(givenSecret(side, credentials, block.host) ?? secretFor(side, { ...server, user }, stored)),
   };
 }
 
@@ -76,13 +77,22 @@ function givenSecret(side: SideName, { password, oauth2, ...blocks }: Intent, ho
 
 /**
  * The stored password or grant of one side, for the server that it was stored for only. Otherwise the holder of an API key could have
- * it sent to another server, or over a connection that can be intercepted.
+ * it sent to another server, or over a connection that can be intercepted; or use the grant of an app, which may be valid for each of
+ * its mailboxes, with another one.
  * @throws ApiError naming the field when the server differs, its encryption is weaker, or no password is stored
  */
-function secretFor(side: SideName, server: ServerAddress, stored: StoredSettings | undefined): Secret {
+function secretFor(
+  side: SideName,
+  server: ServerAddress & { user: string },
+  stored: StoredSettings | undefined,
+): Secret {
   const secret = storedSecret(side, stored);
   if (stored === undefined || secret === undefined) return missing(side, 'password');
-  const { host, port, encryption } = stored[side];
+  const { host, port, encryption, user } = stored[side];
+  const isOfApp = 'oauth2' in secret && secret.oauth2.grant !== undefined;
+  if (isOfApp && server.user.toLowerCase() !== user.toLowerCase()) {
+    throw invalid(`credentials.${side}.user differs from the stored one: pass credentials.oauth2 or a password, too`);
+  }
   const isSameServer = host.toLowerCase() === server.host.toLowerCase() && port === server.port;
   if (isSameServer && STRENGTH[server.encryption] >= STRENGTH[encryption]) return secret;
   throw invalid(

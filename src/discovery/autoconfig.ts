@@ -54,6 +54,8 @@ export async function fetchDocument(
           response.on('error', reject);
         },
       );
+      // also when the server switches protocols (101), of which Node reports no error
+      call.on('close', () => resolve(undefined));
       call.on('error', reject).end();
     });
   } catch {

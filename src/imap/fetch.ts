@@ -83,10 +83,19 @@ type OnRefused = (uid: number, refusal: MailError) => void;
 
 /**
  * Metadata of these UIDs. A message of which the server refuses to send any is missing.
- * @throws MailError when all of them are refused, or with `onRefused` when three are and none is sent
+ * @throws MailError when three of them, chosen at random, are refused, or all of fewer; with `onRefused` not when there are fewer
  */
 export function fetchMetaOf(session: ImapSession, uids: number[], onRefused?: OnRefused): Promise<MessageMeta[]> {
   return fetchNotRefused(uids, (part) => fetchEach(session, part, META_QUERY, metaOf(session)), onRefused);
+}
+
+/** As `fetchMetaOf`, but nothing where the server refuses them: they may be damaged ones that are left. */
+export async function fetchMetaIfSent(
+  session: ImapSession,
+  uids: number[],
+  onRefused?: OnRefused,
+): Promise<MessageMeta[]> {
+  return (await fetchMetaOf(session, uids, onRefused).catch(unlessRefused)) ?? [];
 }
 
 /** Metadata of a message that this product appended, on a server that stores it unchanged. */

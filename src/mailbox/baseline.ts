@@ -83,7 +83,8 @@ async function scanSelected(
   const uids = below > 1 ? (await listUids(ctx.session)).uids.filter((uid) => uid < below) : [];
   for (let end = uids.length; end > 0 && !signal.aborted; end -= CHUNK) {
     const chunk = uids.slice(Math.max(0, end - CHUNK), end);
-    const metas = await fetchMetaOf(ctx.session, chunk);
+    // the few that are left may be damaged: what the scan lacks is baseline later, too
+    const metas = await fetchMetaOf(ctx.session, chunk, () => {});
     await saveScannedFrom(ctx, folder, metas, {
       scannedFrom: end > CHUNK ? (chunk[0] ?? 1) : 1,
       readAt: highestModseq,

@@ -3,13 +3,12 @@ import { byUid } from '../imap/sets.ts';
 import {
   fetchChanges,
   fetchMeta,
-  fetchMetaOf,
+  fetchMetaIfSent,
   fetchNewestFlags,
   type MessageFlags,
   type MessageMeta,
 } from '../imap/fetch.ts';
 import { listUids } from '../imap/list-uids.ts';
-import { refusedFetch } from '../imap/response-codes.ts';
 import { applyFlags } from './changes/flags.ts';
 import type { SyncContext } from './context.ts';
 import { remapFolder, remapUids } from './folders/uidvalidity.ts';
@@ -211,7 +210,7 @@ async function ingestUnknown(open: OpenFolder, options: FolderPassOptions, uids:
   for (let start = 0; start < uids.length && result.complete; start += CHUNK) {
     if (!(await ensureSelected(ctx.session, selection))) return { ...result, complete: false };
     const due = uids.slice(start, start + CHUNK).filter(undelivered.isDue);
-    const metas = byUid(await fetchMetaOf(ctx.session, due, undelivered.failed).catch(noneIfRefused));
+    const metas = byUid(await fetchMetaIfSent(ctx.session, due, undelivered.failed));
     const { folder } = result;
     const ingested = await ingestArrivals({ ...open, folder }, { ...options, arrivalsBelow: Infinity }, metas);
     result = {
@@ -222,12 +221,6 @@ async function ingestUnknown(open: OpenFolder, options: FolderPassOptions, uids:
     };
   }
   return result;
-}
-
-/** Messages that the server refuses to send may be left over from earlier passes: they do not make a refused folder. */
-function noneIfRefused(error: unknown): MessageMeta[] {
-  if (!refusedFetch(error)) throw error;
-  return [];
 }
 
 /** The messages at and above the cursor. */
@@ -295,7 +288,7 @@ async function isRenumbered(
   );
   const present = new Map(
     (
-      await fetchMetaOf(
+      await fetchMetaIfSent(
         ctx.session,
         twins.slice(0, CHUNK).map(({ uid }) => uid),
       )

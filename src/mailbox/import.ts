@@ -1,5 +1,5 @@
 import { DAY } from '../duration.ts';
-import { fetchMetaOf, type MessageMeta } from '../imap/fetch.ts';
+import { fetchMetaIfSent, fetchMetaOf, type MessageMeta } from '../imap/fetch.ts';
 import { leftOutMessages, listUidsIn } from '../imap/list-uids.ts';
 import { refusedAs, refusedAsMissing } from '../imap/response-codes.ts';
 import { MailError } from '../mail-wire/mail-error.ts';
@@ -210,7 +210,18 @@ async function importChunk(
   const located = await locatedUids(ctx.db, target.folder.id, uids, true);
   const undelivered = undeliveredIn(ctx, target);
   const due = uids.filter((uid) => !located.has(uid) && undelivered.isDue(uid));
-  const metas = await fetchMetaOf(ctx.session, due, undelivered.failed);
+  const metas = await fetchMetaOf(
+    ctx.session,
+    due.filter((uid) => !undelivered.isPending(uid)),
+    undelivered.failed,
+  );
+  // those that were refused before say nothing about the folder
+  for (const uid of due.filter(undelivered.isPending)) {
+    const [meta] = metas.some((each) => each.uid === uid)
+      ? []
+      : await fetchMetaIfSent(ctx.session, [uid], undelivered.failed);
+    if (meta) metas.push(meta);
+  }
   const isWanted = ({ internalDate }: MessageMeta) =>
     (!since || internalDate >= since) && (!until || internalDate < until);
   const wanted = metas.filter(isWanted).sort((a, b) => b.uid - a.uid);

@@ -72,15 +72,15 @@ const touched = statement(
   'touch_synced',
   ({ accountId, watchEpoch }: Lease, now: Date, failure: string) => sql`
       update accounts set watch_failure = ${failure},
-        last_synced_at = case when ${failure} = '' then ${now.toISOString()}::timestamptz else last_synced_at end
+        last_synced_at = ${now.toISOString()}::timestamptz
       where id = ${accountId} and removed_at is null and watch_epoch = coalesce(${watchEpoch}::bigint, watch_epoch)
       returning exists (
         select from emails e where e.account_id = ${accountId} and e.missing_since is not null) as missing`,
 );
 
 /**
- * Records that the account was in sync with its mailbox just now, but for `failure`, which its `status_detail` shows; empty: in all.
- * Returns whether emails have left a folder about which nothing is decided yet, as the watch or a call has seen.
+ * Records that the account was in sync with its mailbox just now, but for what `failure` says, which its `status_detail` shows. Returns
+ * whether emails have left a folder about which nothing is decided yet, as the watch or a call has seen.
  * @throws LeaseLost
  */
 export async function touchSynced(db: Queryable, lease: Lease, now: Date, failure = ''): Promise<boolean> {

@@ -1,5 +1,6 @@
 import type { FolderStatus } from '../imap/list.ts';
 import { inLease } from '../db/coordination/lease.ts';
+import { NOT_DELIVERED } from '../db/queries/account-object.ts';
 import { isScanned } from './baseline.ts';
 import { changeEmails, recordDeletions } from './change-emails.ts';
 import { endAbandonedMoves } from './changes/pending-removals.ts';
@@ -33,6 +34,8 @@ export interface SyncOptions {
   changed?: ReadonlySet<string>;
   /** an earlier pass found that emails left a folder: decide about them */
   missingBefore?: boolean;
+  /** ids of folders in which an earlier pass found a message announced that they do not show */
+  announced?: ReadonlySet<string>;
 }
 
 /**
@@ -49,7 +52,7 @@ export async function syncMailbox(ctx: SyncContext, options: SyncOptions): Promi
     (folder) => folder.selectable && (list.dirty.has(folder.id) || changed.has(folder.path) || everyFlag),
   );
   const decide = thorough || (options.missingBefore ?? false);
-  const passes = await syncUntilSettled(ctx, { startedAt, list, due, decide }, everyFlag);
+  const passes = await syncUntilSettled(ctx, { startedAt, list, due, decide, announced: options.announced }, everyFlag);
   if (passes.decide) await decideMissing(ctx, passes.startedAt);
   await endAbandonedMoves(ctx, { synced: passes.refused.length === 0 && !passes.undecided });
   const failure = failureOf(ctx, passes);
@@ -77,7 +80,7 @@ function undeliveredIn({ undelivered, account }: SyncContext, list: FolderListPa
   for (const { id, uidValidity } of foldersOf(list)) {
     if (uidValidity === null) continue;
     const [first] = undelivered.in({ accountId: account.id, folderId: id, uidValidity }).pending();
-    if (first) return `${detailOf(first)} (in the folder ${id})`;
+    if (first) return `${NOT_DELIVERED}${detailOf(first)} (in the folder ${id})`;
   }
   return '';
 }
@@ -102,6 +105,7 @@ interface Pass {
   due: FolderState[];
   /** emails left a folder: whether they moved or were deleted must be decided */
   decide: boolean;
+  announced?: ReadonlySet<string> | undefined;
 }
 
 /**
@@ -113,7 +117,7 @@ async function syncUntilSettled(ctx: SyncContext, first: Pass, everyFlag: boolea
   let interrupted = false;
   let settled = false;
   let refused: ReadonlySet<string> = new Set();
-  let announced: ReadonlySet<string> = new Set();
+  let announced: ReadonlySet<string> = first.announced ?? new Set();
   const leftOut = new Map<string, number>();
   for (let count = 1; ; count++) {
     const synced = await syncEach(ctx, pass.due, everyFlag, pass.list.counters);
@@ -186,9 +190,9 @@ export async function syncNotified(
   paths: ReadonlySet<string>,
 ): Promise<SyncedList> {
   const folders = foldersOf(list).filter((folder) => paths.has(folder.path));
-  const { missing, refused } = await syncEach(ctx, folders, false);
+  const { missing, refused, announced } = await syncEach(ctx, folders, false);
   if (refused.size === 0 && !missing && folders.length === paths.size) return list;
-  return syncMailbox(ctx, { missingBefore: missing });
+  return syncMailbox(ctx, { missingBefore: missing, announced });
 }
 
 /** Selects INBOX, where IDLE listens (another folder, if the account does not include INBOX), and ingests what arrived there while another folder was selected. */
@@ -197,9 +201,9 @@ export async function selectInbox(ctx: SyncContext, list: SyncedList): Promise<S
     const folders = foldersOf(current).filter(({ selectable }) => selectable);
     const inbox = folders.find((folder) => folder.role === 'INBOX') ?? folders[0];
     if (!inbox || selectedPath(ctx.session) === inbox.path || !ctx.refusals.isDue(inbox.id)) return current;
-    const { missing, refused } = await syncEach(ctx, [inbox], false);
+    const { missing, refused, announced } = await syncEach(ctx, [inbox], false);
     if (!missing || refused.size > 0) return current;
-    current = await syncMailbox(ctx, { missingBefore: true });
+    current = await syncMailbox(ctx, { missingBefore: true, announced });
   }
 }
 

@@ -1,4 +1,4 @@
-import { readDate } from '../contract/dates.ts';
+import { readDate } from '../contract/common.ts';
 import { ApiError } from '../contract/errors.ts';
 import type { OAuth2Credentials } from '../contract/oauth.ts';
 

@@ -71,9 +71,17 @@ function call(url: URL, address: string, init: FetchInit, { maxBytes, ca }: Fetc
       agent: false,
       signal: init.signal,
     });
+    let hasResponse = false;
     request.on('error', reject);
+    // Node ends a request without an error when the server switches protocols (101). Once there is a response, its own end or error counts.
+    request.on('close', () => {
+      if (!hasResponse) reject(Object.assign(new Error('closed without a response'), { code: 'ECONNRESET' }));
+    });
     request.on('response', (response) => {
-      readBody(response, maxBytes).then((bytes) => resolve(responseOf(response, bytes)), reject);
+      hasResponse = true;
+      readBody(response, maxBytes)
+        .then((bytes) => responseOf(response, bytes))
+        .then(resolve, reject);
     });
     request.end(body);
   });
@@ -91,6 +99,9 @@ async function readBody(response: IncomingMessage, maxBytes: number): Promise<Bu
 }
 
 function responseOf({ statusCode = 0, headers }: IncomingMessage, body: Buffer): Response {
+  if (statusCode < 200 || statusCode > 599) {
+    throw Object.assign(new Error(`the status ${statusCode} does not exist`), { code: 'InvalidStatus' });
+  }
   const own = Object.entries(headers).flatMap(([name, value]): [string, string][] =>
     value === undefined ? [] : [[name, String(value)]],
   );

@@ -111,6 +111,15 @@ describe('a side that is given', () => {
   });
 });
 
+it('uses the stored grant of an app for the stored user only', () => {
+  const oauth2 = { app_id: 'oap_1', grant: 'client_credentials' as const };
+  const ofApp = { ...stored, credentials: { imapPassword: undefined, smtpPassword: undefined, oauth2 } };
+  const smtp = { host: 'smtp.example.com', port: 587 };
+  expect(givenSide('smtp', { smtp: { ...smtp, user: 'ANN' } }, ofApp)).toMatchObject({ user: 'ANN', oauth2 });
+  expect(() => givenSide('smtp', { smtp: { ...smtp, user: 'ceo' } }, ofApp)).toThrow(/credentials\.smtp\.user/);
+  expect(givenSide('smtp', { oauth2, smtp: { ...smtp, user: 'ceo' } }, ofApp)).toMatchObject({ user: 'ceo' });
+});
+
 describe('a side that is stored', () => {
   it('takes a new top-level password', () => {
     expect(storedSide('imap', { password: 'new' }, stored)).toEqual({ ...stored.imap, password: 'new' });

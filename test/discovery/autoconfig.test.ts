@@ -160,6 +160,8 @@ describe('fetching a document', () => {
       else if (request.url === '/redirect') response.writeHead(302, { location: '/ok' }).end();
       else if (request.url === '/large') response.end(Buffer.alloc(300 * 1024));
       else if (request.url === '/slow') response.write('x');
+      else if (request.url === '/upgrade')
+        request.socket.end('HTTP/1.1 101 x\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n');
       else response.writeHead(404).end('<x/>');
     });
     base = `https://conf.example:${await listenOnFreePort(https)}`;
@@ -174,7 +176,7 @@ describe('fetching a document', () => {
     expect(await get('/ok')).toBe(`<x>${new URL(base).host}</x>`);
   });
 
-  it.each(['/missing', '/redirect', '/large'])('has no result for %s', async (path) => {
+  it.each(['/missing', '/redirect', '/large', '/upgrade'])('has no result for %s', async (path) => {
     expect(await get(path)).toBeUndefined();
   });
 

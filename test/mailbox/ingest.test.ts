@@ -47,7 +47,6 @@ describe('ingestion', () => {
       ingested: 120,
       uidNext: 121,
       leftOut: [],
-      delayed: [],
       batches: [50, 50, 20],
     });
     expect((await engine.folder('INBOX')).uidNext).toBe(121);

@@ -137,6 +137,12 @@ export async function connectAs(
     throw new ApiError('forbidden', 'this API key can only reconnect its own accounts: pass account_id');
   }
   if (!seesAccount(caller, intent.account_id)) throw noAccount();
+  if (intent.credentials.oauth2?.grant !== undefined) {
+    throw new ApiError(
+      'forbidden',
+      'this API key cannot use a grant of an OAuth app: it may be valid for other mailboxes',
+    );
+  }
   return connect(intent).catch((error: unknown) => {
     // this key must not learn that another account holds the mailbox
     if (!(error instanceof ApiError && error.code === 'already_exists')) throw error;

@@ -1,10 +1,9 @@
 import Type from 'typebox';
 import { ApiKeyCreated, ApiKeyDeleted, ApiKeyList, CreateApiKey } from '../../contract/api-key.ts';
-import { Limit, Offset } from '../../contract/common.ts';
+import { Limit, Offset, readDate } from '../../contract/common.ts';
 import { ApiError } from '../../contract/errors.ts';
 import { createApiKey, deleteApiKey, listApiKeys } from '../../db/access/api-keys.ts';
 import { keepWayIn } from '../../db/access/last-way-in.ts';
-import { readDate } from '../../contract/dates.ts';
 import { checkAccounts } from '../endpoint-rules.ts';
 import { responses, existing, Id, type Routes } from './route.ts';
 

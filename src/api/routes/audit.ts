@@ -1,8 +1,7 @@
 import Type from 'typebox';
 import { AUDIT_ACTIONS, AuditRecordList } from '../../contract/audit.ts';
-import { Cursor, DateTime, Limit, OneOf } from '../../contract/common.ts';
+import { Cursor, DateTime, Limit, OneOf, readOptionalDate } from '../../contract/common.ts';
 import { listAudit } from '../../db/access/audit.ts';
-import { readOptionalDate } from '../../contract/dates.ts';
 import { responses, type Routes } from './route.ts';
 
 const AuditQuery = Type.Object({

@@ -1,5 +1,5 @@
 import Type from 'typebox';
-import { DateTime, Described, Limit, Offset, OneOf } from '../../contract/common.ts';
+import { DateTime, Described, Limit, Offset, OneOf, readOptionalDate } from '../../contract/common.ts';
 import { EventType } from '../../contract/events.ts';
 import {
   ATTEMPT_OUTCOMES,
@@ -15,7 +15,6 @@ import {
   listConversations,
 } from '../../db/queries/conversations.ts';
 import { visible, visibleAccounts, withoutEndpoint } from '../http/access.ts';
-import { readOptionalDate } from '../../contract/dates.ts';
 import { responses, existing, Id, type Routes, sendJson } from './route.ts';
 
 const Params = Type.Object({ id: Id('delivery') });

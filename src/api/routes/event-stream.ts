@@ -102,7 +102,7 @@ async function beginOf(
     types: query.types === undefined ? EVENT_TYPES : readTypes(query.types),
     accountIds: visibleAccounts(caller, query.account_id),
   };
-  if (resumed === BEFORE_ALL) return { filter, after: BEGINNING };
+  if (last === BEFORE_ALL) return { filter, after: BEGINNING };
   if (typeof last === 'string') {
     // a browser that is refused does not connect again
     return { filter, after: await readPlace(db, caller, last, { orOldest: resumed !== undefined }) };

@@ -1,5 +1,5 @@
 import Type from 'typebox';
-import { Limit, Offset, OneOf } from '../../contract/common.ts';
+import { Limit, Offset, OneOf, readOptionalDate } from '../../contract/common.ts';
 import { ApiError } from '../../contract/errors.ts';
 import { FOLDER_ROLES } from '../../contract/folder.ts';
 import { CreateImport, Import, IMPORT_STATUSES, ImportList } from '../../contract/runs/import.ts';
@@ -16,7 +16,6 @@ import { getFolder } from '../../db/queries/folders.ts';
 import { getImport, listImports } from '../../db/queries/imports.ts';
 import { importHistoryWorkflowId } from '../../workflows/names.ts';
 import { askedAccounts } from '../http/access.ts';
-import { readOptionalDate } from '../../contract/dates.ts';
 import { AccountIds, optionalItems } from './mail/email-query.ts';
 import { existing, Id, responses, responsesWith, type Routes } from './route.ts';
 

@@ -1,5 +1,5 @@
 import Type from 'typebox';
-import { Limit, Offset, OneOf } from '../../contract/common.ts';
+import { Limit, Offset, OneOf, readDate } from '../../contract/common.ts';
 import { ApiError } from '../../contract/errors.ts';
 import {
   CreateReplay,
@@ -13,7 +13,6 @@ import { getEndpoint } from '../../db/queries/endpoints.ts';
 import { countReplayed, createReplay, getReplay, listReplays, type StoredReplay } from '../../db/queries/replays.ts';
 import { replayWorkflowId } from '../../workflows/names.ts';
 import { checkAccounts } from '../endpoint-rules.ts';
-import { readDate } from '../../contract/dates.ts';
 import { existing, Id, responses, type Routes } from './route.ts';
 
 const Params = Type.Object({ id: Id('replay') });

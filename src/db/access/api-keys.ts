@@ -5,7 +5,7 @@ import type { ApiKey, Permissions } from '../../contract/api-key.ts';
 import { ID_PREFIXES, isId } from '../../contract/ids.ts';
 import { newId } from '../../new-id.ts';
 import type { Db, Queryable } from '../driver/client.ts';
-import { apiKeys } from '../schema/index.ts';
+import { apiKeys, installation } from '../schema/index.ts';
 
 /*
  * A key is `mbx_<12 hex>_<64 hex>`. The part before the last underscore finds it: stored in clear and shown as `prefix`.
@@ -164,15 +164,27 @@ export async function createApiKey(
   return { apiKey: toApiKey(row as ApiKeyRow), key };
 }
 
-/** Revokes a key immediately in all processes; returns whether a key with that id existed. */
+/** The digest of the configured key that was revoked last, in hexadecimal. */
+const REVOKED = 'revoked_bootstrap_key';
+
+/**
+ * Revokes a key immediately in all processes; returns whether a key with that id existed. The configured one is not created again at
+ * the next start.
+ */
 export async function deleteApiKey(db: Queryable, id: string): Promise<boolean> {
-  const rows = await db.delete(apiKeys).where(eq(apiKeys.id, id)).returning({ id: apiKeys.id });
+  const { rows } = await db.execute(sql`
+    with deleted as (delete from api_keys where id = ${id} returning digest, name, created_by),
+      revoked as (
+        insert into installation (name, value) select ${REVOKED}, encode(digest, 'hex') from deleted
+        where created_by is null and name = ${BOOTSTRAP_NAME}
+        on conflict (name) do update set value = excluded.value)
+    select from deleted`);
   return rows.length > 0;
 }
 
 /**
- * Ensures that a first key exists: the configured one, which replaces the previously configured one. Without a configured
- * key, and when no key exists, creates one and returns its value.
+ * Ensures that a first key exists: the configured one, which replaces the previously configured one, unless it was revoked. Without
+ * a configured key, and when no key exists, creates one and returns its value.
  */
 export async function ensureFirstKey(db: Db, configured: string | undefined): Promise<string | undefined> {
   return db.transaction(async (tx) => {
@@ -183,7 +195,10 @@ export async function ensureFirstKey(db: Db, configured: string | undefined): Pr
       const isConfigured = and(IS_KEY, isNull(apiKeys.createdBy), eq(apiKeys.name, BOOTSTRAP_NAME));
       await tx.delete(apiKeys).where(and(isConfigured, ne(apiKeys.digest, digest)));
       const existing = await tx.select({ id: apiKeys.id }).from(apiKeys).where(eq(apiKeys.digest, digest));
-      if (existing.length === 0) await createApiKey(tx, { name: BOOTSTRAP_NAME, expiresAt: null, key: configured });
+      const [revoked] = await tx.select().from(installation).where(eq(installation.name, REVOKED));
+      if (existing.length === 0 && revoked?.value !== digest.toString('hex')) {
+        await createApiKey(tx, { name: BOOTSTRAP_NAME, expiresAt: null, key: configured });
+      }
       return undefined;
     }
     const anyKey = await tx.select({ id: apiKeys.id }).from(apiKeys).limit(1);

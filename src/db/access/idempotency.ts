@@ -1,4 +1,4 @@
-import { and, eq, sql } from 'drizzle-orm';
+import { and, eq, isNull, sql } from 'drizzle-orm';
 import type { Queryable } from '../driver/client.ts';
 import { idempotencyKeys } from '../schema/index.ts';
 
@@ -82,9 +82,9 @@ export async function storeResponse(
   await db.update(idempotencyKeys).set({ status, response, accountId }).where(same(key));
 }
 
-/** Releases a key: its request did nothing. */
+/** Releases a key: its request did nothing. One with a stored response stays: what failed is the confirmation of the commit. */
 export async function releaseKey(db: Queryable, key: IdempotencyKey): Promise<void> {
-  await db.delete(idempotencyKeys).where(same(key));
+  await db.delete(idempotencyKeys).where(and(same(key), isNull(idempotencyKeys.status)));
 }
 
 function same({ apiKeyId, key }: IdempotencyKey) {

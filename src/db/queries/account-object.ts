@@ -29,7 +29,11 @@ export type AccountRow = Pick<
   InitialSyncRow & {
     /** `failingAppOf`, where it was selected */
     failingApp?: string | null;
+    watchFailure?: string;
   };
+
+/** The beginning of a watch failure that leaves the account in sync but for a message. */
+export const NOT_DELIVERED = 'message not delivered: ';
 
 /**
  * What an account says while the OAuth app that it logs in with is failing; null: it is not. Read with the account and not stored in
@@ -45,6 +49,11 @@ export type InitialSyncRow = Pick<
   'initialSyncStatus' | 'initialSyncStartedAt' | 'initialSyncCompletedAt' | 'initialSyncDays' | 'initialSyncImported'
 >;
 
+/** What an account says that is in sync. */
+function runningDetail({ failingApp, watchFailure = '' }: AccountRow): string {
+  return failingApp || (watchFailure.startsWith(NOT_DELIVERED) ? watchFailure : '');
+}
+
 /** The contract's Account from its row; used by reads and by account events. */
 export function toAccount(row: AccountRow): Account {
   return {
@@ -54,7 +63,7 @@ export function toAccount(row: AccountRow): Account {
     name: row.name,
     provider: 'imap',
     status: row.status as Account['status'],
-    status_detail: row.statusDetail || (row.status === 'running' && row.failingApp) || '',
+    status_detail: row.statusDetail || (row.status === 'running' && runningDetail(row)) || '',
     is_locked: false,
     metadata: row.metadata,
     connection_params: {

@@ -47,7 +47,7 @@ const DELETED = ['\\Deleted'];
 const OTHER_EXECUTION_MS = 12_000;
 const CHECK_EVERY_MS = 250;
 /** A mark of an execution that is alive gets no older: a COPY of a large message may take long. */
-const RENEW_EVERY_MS = 3_000;
+export const RENEW_EVERY_MS = 3_000;
 
 /**
  * Moves an email into one folder. `findTarget` is called again after each conflict, since folders change too. `finishes`:

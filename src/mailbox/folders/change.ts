@@ -200,7 +200,8 @@ function pathOf({ session }: SyncContext, { name, parentId }: NewFolder, stored:
 export function pathBeside({ session }: SyncContext, folder: FolderState, name: string): string {
   assertName(name, folder.delimiter ?? session.client.namespace?.delimiter ?? '/');
   const above = folder.path.slice(0, folder.path.length - folder.name.length);
-  return folderPath(session, null, above + name);
+  // with a prefix, it may be that of another namespace than the personal one
+  return above === '' ? folderPath(session, null, name) : above + name;
 }
 
 function assertName(name: string, delimiter: string): void {

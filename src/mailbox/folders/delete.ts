@@ -1,4 +1,4 @@
-import { markAll } from '../changes/pending-removals.ts';
+import { markAll, renewMarks } from '../changes/pending-removals.ts';
 import { ApiError } from '../../contract/errors.ts';
 import { inLease } from '../../db/coordination/lease.ts';
 import { recordEvents } from '../../db/outbox.ts';
@@ -6,7 +6,7 @@ import { locatedElsewhere } from '../../db/queries/pending-removal.ts';
 import { deleteFolder as deleteAtProvider, renameFolder } from '../../imap/change-folders.ts';
 import { hasMove } from '../../imap/command.ts';
 import { expungeMessages } from '../../imap/expunge.ts';
-import { fetchMetaOf } from '../../imap/fetch.ts';
+import { fetchMetaIfSent } from '../../imap/fetch.ts';
 import { listAllUids } from '../../imap/list-uids.ts';
 import { findFolder } from '../../imap/list.ts';
 import { moveMessages } from '../../imap/move.ts';
@@ -25,6 +25,8 @@ import { baselineLocation, insertLocations, locatedUids, locationsAt } from '../
 import { isSameMessage } from '../ingest/match.ts';
 import { syncOnce } from '../sync-pass.ts';
 import { placeOf, type RolePlace } from './by-role.ts';
+import { withRenewal } from '../../async.ts';
+import { RENEW_EVERY_MS } from '../changes/move.ts';
 import { bringToPath, changeable, isChosen, pathBeside } from './change.ts';
 import { areVacated, markVacating, vacateFolder } from './vacate.ts';
 
@@ -167,7 +169,7 @@ async function emptyOnce(ctx: SyncContext, folder: FolderState, trash: RolePlace
 /** Of these UIDs of the selected folder, those that still name the stored messages. */
 async function withSameMessage(ctx: SyncContext, folderId: string, uids: number[]): Promise<number[]> {
   const stored = new Map((await locationsAt(ctx.db, folderId, uids)).map((location) => [location.uid, location]));
-  const metas = await fetchMetaOf(ctx.session, uids);
+  const metas = await fetchMetaIfSent(ctx.session, uids);
   return metas.flatMap((meta) => {
     const location = stored.get(meta.uid);
     return location && isSameMessage(meta, location) ? [meta.uid] : [];
@@ -177,7 +179,7 @@ async function withSameMessage(ctx: SyncContext, folderId: string, uids: number[
 /** Mail from before the connect that was never scanned would be treated as new in its new folder. */
 async function insertUnscanned(ctx: SyncContext, folder: FolderState, uids: number[]): Promise<void> {
   const located = await locatedUids(ctx.db, folder.id, uids, false);
-  const metas = await fetchMetaOf(
+  const metas = await fetchMetaIfSent(
     ctx.session,
     uids.filter((uid) => !located.has(uid)),
   );
@@ -203,5 +205,11 @@ async function moveBatch(ctx: SyncContext, folder: FolderState, trash: RolePlace
   const copied = new Set(await withSameMessage(ctx, folder.id, located));
   await expungeMessages(session, [...copied]);
   const left = uids.filter((uid) => !copied.has(uid));
-  if (left.length > 0) await moveMessages(session, left, trash.path);
+  if (left.length === 0) return;
+  const marked = left.map((uid) => ({ folderId: folder.id, uid }));
+  await withRenewal(
+    () => renewMarks(ctx, marked),
+    () => moveMessages(session, left, trash.path),
+    RENEW_EVERY_MS,
+  );
 }

@@ -125,7 +125,7 @@ function withoutUndelivered(ctx: SyncContext, stored: FolderState[], listed: Fol
     const folder = byPath.get(path);
     if (!folder || !status) return snapshot;
     const messages = status.messages - undeliveredOf(ctx, folder, status).count();
-    return { ...snapshot, status: { ...status, messages } };
+    return { ...snapshot, status: { ...status, messages, unseen: Math.min(status.unseen, messages) } };
   });
 }
 

@@ -63,7 +63,9 @@ export async function fetchMails(
   try {
     // above the cursor nothing was ever delivered: the folder may be refused, and not its messages
     const isOld = source === 'live' && metas.every(({ uid }) => uid < (folder.uidNext ?? 1));
-    const mails = leavesOut ? await fetchDelivered(own, undelivered, metas, { isOld }) : await fetchAll(own, metas);
+    const mails = leavesOut
+      ? await fetchDelivered(own, undelivered, metas, { isOld, isImport: source === 'initialSync' })
+      : await fetchAll(own, metas);
     mails.sort((a, b) => a.meta.uid - b.meta.uid);
     const givenUp = metas.map(({ uid }) => uid).filter(undelivered.isGivenUp);
     for (const uid of givenUp) {
@@ -133,7 +135,7 @@ async function fetchDelivered(
   ctx: WritingContext,
   undelivered: Undelivered,
   metas: MessageMeta[],
-  { isOld }: { isOld: boolean },
+  { isOld, isImport }: { isOld: boolean; isImport: boolean },
 ): Promise<FetchedMail[]> {
   const due = metas.filter(({ uid }) => undelivered.isDue(uid));
   const small = due.filter(({ size }) => size < STREAM_FROM_BYTES);
@@ -144,20 +146,27 @@ async function fetchDelivered(
   const failures: { uid: number; reason: Error }[] = isRefused
     ? []
     : first.empty.map((uid) => ({ uid, reason: noContent() }));
-  // of a folder of which the first messages are damaged, others are sent
-  const left = isRefused ? shuffled(together) : first.remaining;
-  for (const meta of [...left, ...due.filter((each) => !together.includes(each))]) {
+  const fetchOne = async (meta: MessageMeta) => {
     const fetched = await attempt(ctx, undelivered, [meta], () => fetchAlone(ctx, meta));
     if (fetched instanceof MailError) failures.push({ uid: meta.uid, reason: fetched });
     else {
       for (const mail of fetched.mails) mails.push(mail);
       for (const uid of fetched.empty) failures.push({ uid, reason: noContent() });
     }
+  };
+  const noteFailures = () => failures.forEach(({ uid, reason }) => undelivered.failed(uid, reason));
+  // of a folder of which the first messages are damaged, others are sent
+  const left = isRefused ? shuffled(together) : first.remaining;
+  for (const meta of [...left, ...due.filter((each) => !together.includes(each))]) {
+    await fetchOne(meta);
     // the folder, and not a message in it
-    if (isRefused && !isOld && mails.length === 0 && failures.length === ENOUGH_REFUSALS) throw first;
+    if (isRefused && !isOld && mails.length === 0 && failures.length === ENOUGH_REFUSALS) {
+      if (isImport) noteFailures();
+      throw first;
+    }
   }
   for (const { meta } of mails) undelivered.forget(meta.uid);
-  for (const { uid, reason } of failures) undelivered.failed(uid, reason);
+  noteFailures();
   return mails;
 }
 

@@ -1,3 +1,4 @@
+import { releaseKey } from '../../../src/db/access/idempotency.ts';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { ApiError } from '../../../src/contract/errors.ts';
 import { createApiKey } from '../../../src/db/access/api-keys.ts';
@@ -43,6 +44,13 @@ it('reports a first response that can no longer be decrypted', async () => {
   const again = await post('unreadable');
   expect([again.statusCode, again.json().type]).toEqual([409, 'errors/already_exists']);
   expect(again.json().detail).toMatch(/can no longer be decrypted/);
+});
+
+it('keeps a stored response when the call fails after it, as where the confirmation of the commit is lost', async () => {
+  const first = await post('confirmed');
+  const { rows } = await api.database.pool.query(`select api_key_id from idempotency_keys where key = 'confirmed'`);
+  await releaseKey(api.database.db, { apiKeyId: rows[0].api_key_id, key: 'confirmed' });
+  expect((await post('confirmed')).json()).toEqual(first.json());
 });
 
 it('rejects the same key for another call', async () => {

@@ -102,6 +102,18 @@ describe('a key', () => {
     expect((await call('another-key-of-the-operators-own')).statusCode).toBe(200);
   });
 
+  it('of the operator stays revoked at the next start, and another one is accepted', async () => {
+    const own = 'a-key-of-the-operator-that-leaks';
+    await ensureFirstKey(api.database.db, own);
+    const { data } = await api.get<{ data: ApiKey[] }>('/api-keys');
+    const id = data.find(({ name }) => name === 'bootstrap')?.id;
+    expect((await api.call('DELETE', `/api-keys/${id}`)).statusCode).toBe(204);
+    await ensureFirstKey(api.database.db, own);
+    await waitFor(async () => (await call(own)).statusCode === 401);
+    await ensureFirstKey(api.database.db, 'a-new-key-of-the-operator');
+    expect((await call('a-new-key-of-the-operator')).statusCode).toBe(200);
+  });
+
   it('of the operator is replaced by the next one whatever its form, and no other key is', async () => {
     const named = (await api.call('POST', '/api-keys', { body: { name: 'bootstrap' } })).json<{ api_key: string }>();
     const generated = `mbx_${'0'.repeat(12)}_${'1'.repeat(64)}`;

@@ -115,6 +115,10 @@ const DECISIONS: Record<string, 'forbidden' | ((route: Route) => Promise<void>)>
     const body = { provider: 'imap', credentials: { user: 'a@example.test', password: 'x' } };
     expect(outcome(await call(method, path, { body }))).toEqual(FORBIDDEN);
     expect(outcome(await call(method, path, { body: { ...body, account_id: ids().other } }))).toEqual(NOT_FOUND);
+    // it may be valid for other mailboxes
+    const oauth2 = { app_id: newId('oauthApp'), grant: 'client_credentials' };
+    const byApp = { ...body, account_id: ids().own, credentials: { user: 'a@example.test', oauth2 } };
+    expect(outcome(await call(method, path, { body: byApp }))).toEqual(FORBIDDEN);
     expect(commanded).toEqual([]);
     const held = { ...body, account_id: ids().own, name: 'held' };
     expect(outcome(await call(method, path, { body: held }))).toEqual([400, 'errors/invalid_parameters']);

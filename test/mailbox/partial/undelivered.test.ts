@@ -164,7 +164,7 @@ describe.each(Object.entries(SERVERS))('a server with %s', (_, capabilities) => 
     for (let poll = 0; poll < 3; poll++) await sync(engine, 0, false);
     const inbox = await engine.folder('INBOX');
     expect(await state(engine)).toBe(
-      `the IMAP server refused FETCH: cannot read a message (in the folder ${inbox.id})`,
+      `message not delivered: the IMAP server refused FETCH: cannot read a message (in the folder ${inbox.id})`,
     );
     expect(inbox.uidNext).toBe(2);
     await sync(engine, 0, false);
@@ -306,6 +306,25 @@ describe.each(['broken', 'one'])('an import in which the newest message is %s', 
     expect(await engine.events()).toEqual([]);
   });
 });
+
+it.each([BODY, HEADER])(
+  'an import ends without several messages that are refused, in any process: %s',
+  async (item) => {
+    const engine = await startAt({}, (server) => {
+      for (const subject of ['broken', 'broken', 'broken', 'three']) server.append('INBOX', mailText({ subject }));
+    });
+    breakMessage(engine, 'broken', () => '', item);
+    expect(await attemptImport(engine)).toBe('failed');
+    expect(await stored(engine)).toEqual(['three']);
+    engine.ctx.undelivered = unknownTo(engine.clock);
+    let outcome = '';
+    for (const pause of [0, ...IMPORT_PAUSES]) {
+      engine.clock.ms += pause;
+      if (outcome !== 'done') outcome = await attemptImport(engine);
+    }
+    expect(outcome).toBe('done');
+  },
+);
 
 it('a mailbox whose connections sometimes end is imported whole, a part in each', async () => {
   const engine = await startAt({}, (server) => {

@@ -1,9 +1,8 @@
 import Type from 'typebox';
 import { AUTHENTICATION_RESULTS, Email } from '../../../contract/email.ts';
 import { ApiError } from '../../../contract/errors.ts';
-import { Cursor, DateTime, Limit, OneOf } from '../../../contract/common.ts';
+import { Cursor, DateTime, Limit, OneOf, readOptionalDate } from '../../../contract/common.ts';
 import type { EmailFilter } from '../../../db/queries/mail/email-page.ts';
-import { readOptionalDate } from '../../../contract/dates.ts';
 
 export const MetaOnly = Type.Boolean({ default: false, description: 'omit bodies and attachments' });
 

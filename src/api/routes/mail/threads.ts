@@ -1,6 +1,6 @@
 import type { FastifyReply } from 'fastify';
 import Type from 'typebox';
-import { Cursor, DateTime, Limit, MAX_LIMIT } from '../../../contract/common.ts';
+import { Cursor, DateTime, Limit, MAX_LIMIT, readOptionalDate } from '../../../contract/common.ts';
 import { Thread } from '../../../contract/email.ts';
 import { ThreadList } from '../../../contract/thread.ts';
 import { jsonWithItems } from '../../../db/driver/json-text.ts';
@@ -14,7 +14,6 @@ import {
 import { getThread } from '../../../db/queries/mail/threads.ts';
 import { askedAccounts } from '../../http/access.ts';
 import type { ListIdentity } from '../../http/cursor.ts';
-import { readOptionalDate } from '../../../contract/dates.ts';
 import { AccountIds, EmailQuery, MetaOnly, optionalItems, toFilter } from './email-query.ts';
 import { EmailParams } from './emails.ts';
 import { AccountParams, responses, existing, Id, type RouteDeps, type Routes, sendJson } from '../route.ts';

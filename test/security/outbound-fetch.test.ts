@@ -1,0 +1,36 @@
+import { createServer, type Server } from 'node:net';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { createOutbound } from '../../src/security/outbound.ts';
+import { createOutboundFetch } from '../../src/security/outbound-fetch.ts';
+import { listenOnFreePort } from '../helpers/servers/free-port.ts';
+
+/** Answers of servers that callers name. */
+
+let server: Server;
+let url: string;
+let answer = '';
+beforeAll(async () => {
+  server = createServer((socket) => void socket.on('error', () => {}).once('data', () => socket.end(answer)));
+  url = `http://127.0.0.1:${await listenOnFreePort(server)}/`;
+});
+afterAll(() => new Promise((resolve) => server.close(resolve)));
+
+const fetch = createOutboundFetch({
+  outbound: createOutbound({ allow: ['127.0.0.0/8'] }),
+  timeoutMs: 2_000,
+  maxBytes: 1_000,
+  allowsLoopbackHttp: true,
+});
+
+it.each(['101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x', '101 x', '099 x', '600 x', '999 x', ''])(
+  'a response with the status %j is an error in time',
+  async (status) => {
+    answer = status && `HTTP/1.1 ${status}\r\n\r\n`;
+    await expect(fetch(url)).rejects.toMatchObject({ code: expect.stringMatching(/^\w+$/) });
+  },
+);
+
+it.each([200, 204, 304, 404, 599])('a response with the status %i is one', async (status) => {
+  answer = `HTTP/1.1 ${status} x\r\nContent-Length: 0\r\n\r\n`;
+  expect((await fetch(url)).status).toBe(status);
+});
