@@ -57,6 +57,8 @@ export const CursorListOf = <T extends Type.TSchema>(name: string, item: T) =>
 
 export const DEFAULT_LIMIT = 20;
 export const MAX_LIMIT = 250;
+/** Bytes of the texts of one page: what follows waits for the next page, so that no page exhausts the memory. */
+export const MAX_PAGE_BYTES = 16 * 1024 * 1024;
 
 /** `limit` of a paged list: integer 1 to 250. */
 export const Limit = (fallback = DEFAULT_LIMIT) =>

@@ -210,16 +210,12 @@ async function importChunk(
   const located = await locatedUids(ctx.db, target.folder.id, uids, true);
   const undelivered = undeliveredIn(ctx, target);
   const due = uids.filter((uid) => !located.has(uid) && undelivered.isDue(uid));
-  const metas = await fetchMetaOf(
-    ctx.session,
-    due.filter((uid) => !undelivered.isPending(uid)),
-    undelivered.failed,
-  );
-  // those that were refused before say nothing about the folder
-  for (const uid of due.filter(undelivered.isPending)) {
-    const [meta] = metas.some((each) => each.uid === uid)
-      ? []
-      : await fetchMetaIfSent(ctx.session, [uid], undelivered.failed);
+  // those that failed before say nothing about the folder
+  const failedBefore = due.filter(undelivered.isPending);
+  const others = due.filter((uid) => !undelivered.isPending(uid));
+  const metas = await fetchMetaOf(ctx.session, others, undelivered.failed);
+  for (const uid of failedBefore) {
+    const [meta] = await fetchMetaIfSent(ctx.session, [uid], undelivered.failed);
     if (meta) metas.push(meta);
   }
   const isWanted = ({ internalDate }: MessageMeta) =>

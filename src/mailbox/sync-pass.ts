@@ -8,6 +8,7 @@ import type { SyncContext } from './context.ts';
 import { syncFolder } from './folder-pass.ts';
 import { DoubtfulList, type FolderListPass, saveUnexplained, syncFolders } from './folders/list-pass.ts';
 import { MailError, reasonOf } from '../mail-wire/mail-error.ts';
+import { undeliveredIn } from './ingest/fetch.ts';
 import type { NotDelivered } from './ingest/undelivered.ts';
 import { selectedPath } from './selected.ts';
 import { saveWatchFailure, touchSynced } from './settings.ts';
@@ -56,7 +57,7 @@ export async function syncMailbox(ctx: SyncContext, options: SyncOptions): Promi
   if (passes.decide) await decideMissing(ctx, passes.startedAt);
   await endAbandonedMoves(ctx, { synced: passes.refused.length === 0 && !passes.undecided });
   const failure = failureOf(ctx, passes);
-  const missing = await notePass(ctx, failure, undeliveredIn(ctx, passes.list));
+  const missing = await notePass(ctx, failure, notDelivered(ctx, passes.list));
   // a later pass decides about what left before it began, whatever the clock was then
   if (missing) await inLease(ctx.db, ctx.lease, (tx) => vanishedBy(tx, ctx.account.id, new Date()));
   return { ...passes.list, missing, undecided: passes.undecided, failure };
@@ -76,11 +77,11 @@ function failureOf({ refusals }: SyncContext, { refused, leftOut }: SettledPass)
 }
 
 /** Names the first message that the server does not deliver, for people; empty: it delivers all. */
-function undeliveredIn({ undelivered, account }: SyncContext, list: FolderListPass): string {
-  for (const { id, uidValidity } of foldersOf(list)) {
-    if (uidValidity === null) continue;
-    const [first] = undelivered.in({ accountId: account.id, folderId: id, uidValidity }).pending();
-    if (first) return `${NOT_DELIVERED}${detailOf(first)} (in the folder ${id})`;
+function notDelivered(ctx: SyncContext, list: FolderListPass): string {
+  for (const folder of foldersOf(list)) {
+    const { uidValidity } = folder;
+    const [first] = uidValidity === null ? [] : undeliveredIn(ctx, { folder, selection: { uidValidity } }).pending();
+    if (first) return `${NOT_DELIVERED}${detailOf(first)} (in the folder ${folder.id})`;
   }
   return '';
 }

@@ -2,6 +2,7 @@ import http, { type IncomingMessage } from 'node:http';
 import https from 'node:https';
 import { isIP } from 'node:net';
 import { isLoopback, type Outbound } from './outbound.ts';
+import { onUnanswered } from './unanswered.ts';
 
 export interface FetchOptions {
   outbound: Pick<Outbound, 'resolve'>;
@@ -71,14 +72,9 @@ function call(url: URL, address: string, init: FetchInit, { maxBytes, ca }: Fetc
       agent: false,
       signal: init.signal,
     });
-    let hasResponse = false;
     request.on('error', reject);
-    // Node ends a request without an error when the server switches protocols (101). Once there is a response, its own end or error counts.
-    request.on('close', () => {
-      if (!hasResponse) reject(Object.assign(new Error('closed without a response'), { code: 'ECONNRESET' }));
-    });
+    onUnanswered(request, reject);
     request.on('response', (response) => {
-      hasResponse = true;
       readBody(response, maxBytes)
         .then((bytes) => responseOf(response, bytes))
         .then(resolve, reject);

@@ -1,4 +1,5 @@
 import { type SQL, sql } from 'drizzle-orm';
+import { MAX_PAGE_BYTES } from '../../contract/common.ts';
 import { envelopeText, type EventType, type ListedEvent } from '../../contract/events.ts';
 import { IS_ERASED, IS_WHOLE } from '../coordination/removal.ts';
 import type { Queryable } from '../driver/client.ts';
@@ -113,9 +114,6 @@ const FIRST_SEEN = 64;
 const GROWTH = 4;
 /** Of these, so many for each index scan that they may save: a scan takes 3 to 10 µs, an event 1 to 2 in each type that is frequent. */
 const SEEN_PER_SCAN = 1 / 4;
-/** Bytes of the events of one page: what follows waits for the next page, so that no page exhausts the memory. */
-const PAGE_BYTES = 16 * 1024 * 1024;
-
 /**
  * The events after a position, oldest first, as JSON text; or those before it, newest first; without those whose content was
  * erased. For many accounts it looks through the next events of all: most are theirs, or there are few. For few accounts, and where
@@ -152,7 +150,7 @@ async function readPage(
   };
 }
 
-/** One event more than the page has; fewer where they are larger than PAGE_BYTES together, but one at least. */
+/** One event more than the page has; fewer where they are larger than MAX_PAGE_BYTES together, but one at least. */
 function pageQuery(
   { types, accountIds }: FeedFilter,
   { after, limit, newestFirst = false }: FeedPage,
@@ -183,7 +181,7 @@ function pageQuery(
       select page.position, e.id, e.type, e.account_id, e.sequence, e.epoch, e.created_at, e.data,
         sum(octet_length(e.data)) over (order by ${inOrder(sql`page.`)}) - octet_length(e.data) as before
       from page join events e on e.id = page.id
-    ) shown on shown.before < ${PAGE_BYTES}
+    ) shown on shown.before < ${MAX_PAGE_BYTES}
     order by ${inOrder(sql`shown.`)}`;
 }
 

@@ -11,7 +11,7 @@ import {
 } from '../store/folders.ts';
 import { applyPlan, changedSince } from './apply.ts';
 import { assertCurrent, chosenOf } from './choice.ts';
-import type { Undelivered } from '../ingest/undelivered.ts';
+import { undeliveredIn } from '../ingest/fetch.ts';
 import { markApplied, removeExcluded } from './exclude.ts';
 import { type FolderPlan, planFolders } from './plan.ts';
 import { findRenames, withoutOngoing } from './renames.ts';
@@ -124,13 +124,9 @@ function withoutUndelivered(ctx: SyncContext, stored: FolderState[], listed: Fol
     const { path, status } = snapshot;
     const folder = byPath.get(path);
     if (!folder || !status) return snapshot;
-    const messages = status.messages - undeliveredOf(ctx, folder, status).count();
+    const messages = status.messages - undeliveredIn(ctx, { folder, selection: status }).count();
     return { ...snapshot, status: { ...status, messages, unseen: Math.min(status.unseen, messages) } };
   });
-}
-
-function undeliveredOf({ undelivered, account }: SyncContext, { id }: FolderState, status: FolderStatus): Undelivered {
-  return undelivered.in({ accountId: account.id, folderId: id, uidValidity: status.uidValidity });
 }
 
 /** Ends removals of excluded folders that were interrupted, and records that the folders which a new choice adds are stored. */
@@ -152,7 +148,8 @@ function isDirty(ctx: SyncContext, folder: FolderState, { status, selectable }: 
   if (!status || !folder.flagsRead) return true;
   if (folder.uidNext === null || status.uidValidity !== folder.uidValidity || status.uidNext > folder.uidNext)
     return true;
-  if (status.messages !== folder.totalCount || undeliveredOf(ctx, folder, status).isAnyDue()) return true;
+  if (status.messages !== folder.totalCount || undeliveredIn(ctx, { folder, selection: status }).isAnyDue())
+    return true;
   return status.highestModseq === null
     ? status.unseen !== folder.unreadCount
     : status.highestModseq !== folder.highestModseq;

@@ -12,7 +12,8 @@ import { inTempFolder } from '../../runtime/temp-dir.ts';
 import { newId } from '../../new-id.ts';
 import type { SyncContext } from '../context.ts';
 import { isTokenEnd } from '../logins.ts';
-import { assertSelected } from '../selected.ts';
+import { assertSelected, type Selection } from '../selected.ts';
+import type { FolderState } from '../store/folders.ts';
 import type { IngestTarget } from './match.ts';
 import { type FetchedMail, rawKey } from './rows.ts';
 import { removeTempDir, storeAttachments, type Writer } from './store-attachments.ts';
@@ -82,14 +83,26 @@ export async function fetchMails(
   }
 }
 
-/** What is known of messages of the folder that the server did not deliver. */
+/** What this process knows of messages of the folder that the server did not deliver. */
 export function undeliveredIn(
   { undelivered, account }: Pick<SyncContext, 'undelivered' | 'account'>,
-  { folder, selection, source }: Pick<IngestTarget, 'folder' | 'selection'> & Partial<Pick<IngestTarget, 'source'>>,
+  {
+    folder,
+    selection,
+    source,
+  }: {
+    folder: Pick<FolderState, 'id'>;
+    selection: Pick<Selection, 'uidValidity'>;
+    source?: IngestTarget['source'];
+  },
 ): Undelivered {
   const { uidValidity } = selection;
-  const isImport = source === 'initialSync';
-  return undelivered.in({ accountId: account.id, folderId: folder.id, uidValidity, isImport });
+  return undelivered.in({
+    accountId: account.id,
+    folderId: folder.id,
+    uidValidity,
+    isImport: source === 'initialSync',
+  });
 }
 
 interface WritingContext extends Omit<FetchContext, 'storage'> {

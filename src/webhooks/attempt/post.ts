@@ -5,6 +5,7 @@ import { urlToHttpOptions } from 'node:url';
 import { types } from 'node:util';
 import type { PostErrorKind } from '../../contract/webhook.ts';
 import { type Outbound, OutboundRefused, OutboundUnresolved } from '../../security/outbound.ts';
+import { onUnanswered } from '../../security/unanswered.ts';
 import { type Agents, closeIdle, createAgents } from './agents.ts';
 
 export interface PostRequest {
@@ -100,10 +101,7 @@ function exchange(agents: Agents, request: PostRequest, end: AbortSignal): Promi
     };
     call.on('error', fail);
     call.on('socket', (socket) => boundReceived(call, socket));
-    // once there is a response, its own end or error counts
-    call.on('close', () => {
-      if (!hasResponse) fail(Object.assign(new Error('closed without a response'), { code: 'ECONNRESET' }));
-    });
+    onUnanswered(call, fail);
     call.on('response', (response) => {
       hasResponse = true;
       readBody(response).then((body) => {

@@ -1,5 +1,6 @@
 import { type SQL, sql } from 'drizzle-orm';
 import type pg from 'pg';
+import { MAX_PAGE_BYTES } from '../../../contract/common.ts';
 import type { Email } from '../../../contract/email.ts';
 import { ANSWERED, FORWARDED, STARRED } from '../../../contract/flags.ts';
 import { SNIPPET_SOURCE, snippetOf } from '../../../contract/snippet.ts';
@@ -94,16 +95,13 @@ const ENDS: Record<EmailParts, string> = {
 export const TEXTS = `case when c.snippet is null and c.email_id is not null then json_build_array(
   left(c.body_new::text, ${SNIPPET_SOURCE}), left(c.body_plain::text, ${SNIPPET_SOURCE}))::text end`;
 
-/** Bytes of the texts of one page: what follows waits for the next page, so that no page exhausts the memory. */
-const PAGE_BYTES = 16 * 1024 * 1024;
-
 /** Those of an email, by its size where it is too small to matter: a stored text has to be decompressed to be measured. */
 const BYTES = `case when e.size < 65536 then e.size else
   coalesce(octet_length(c.body::text) + octet_length(c.body_plain::text) + coalesce(octet_length(c.body_new::text), 0), 0) end`;
 
 /**
  * Selects a page of emails for `selectEmails`, in the order of their dates: `limit` of them at most, and fewer where their texts are
- * larger than PAGE_BYTES together, but one at least.
+ * larger than MAX_PAGE_BYTES together, but one at least.
  *
  * @param from `emails e`, one email more than the page has, with CONTENTS_AND_LOCATIONS
  */
@@ -121,7 +119,7 @@ export function selectPage(
       from ${from}
       window page as (order by e.date ${sql.raw(order)}, e.id ${sql.raw(order)})
     ) numbered (${sql.raw(names)}, number, before)
-    where number <= ${limit} and before < ${sql.raw(String(PAGE_BYTES))} order by number`;
+    where number <= ${limit} and before < ${sql.raw(String(MAX_PAGE_BYTES))} order by number`;
 }
 
 /**
