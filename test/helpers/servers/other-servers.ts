@@ -62,7 +62,8 @@ export async function pymap(): Promise<(() => Promise<OtherServer>) | undefined>
   return () =>
     startOther('pymap', async ({ user, password, imapPort }) => [
       ...['python3', '-c', program, '--host', '127.0.0.1', '--port', String(imapPort), '--no-tls'],
-      ...['dict', '--demo-data', '--demo-user', user, '--demo-password', password],
+      // A password may begin with "-", as an option does.
+      ...['dict', '--demo-data', '--demo-user', user, `--demo-password=${password}`],
     ]);
 }
 
