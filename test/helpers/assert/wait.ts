@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 export class WaitTimeout extends Error {}
 
 export interface WaitOptions {
-  /** how long to wait, ms; default 10 s */
+  /** how long to wait, ms; default 20 s */
   timeoutMs?: number;
   /** time between two attempts, ms; default 50 */
   everyMs?: number;
@@ -20,7 +20,7 @@ export async function waitFor<T>(
   probe: () => T | Promise<T>,
   options: WaitOptions = {},
 ): Promise<Exclude<T, false | null | undefined | 0 | ''>> {
-  const { timeoutMs = 10_000, everyMs = 50, what = 'the condition' } = options;
+  const { timeoutMs = 20_000, everyMs = 50, what = 'the condition' } = options;
   const end = Date.now() + timeoutMs;
   for (;;) {
     const value = await probe();
