@@ -73,6 +73,20 @@ export function likePattern(q: string): string {
   return `%${wordStart ? ' ' : ''}${wanted.replace(/[\\%_]/g, '\\$&')}%`;
 }
 
+const WORDS = new RegExp(`[${WORD}]+`, 'gu');
+
+/**
+ * Whether pg_trgm finds a pattern of `likePattern` by its index. It takes the trigrams of each word, with two spaces before
+ * and one after it where no wildcard is; a pattern without any, such as `%c++%`, would read the whole index.
+ */
+export function hasTrigram(pattern: string): boolean {
+  const text = pattern.slice(1, -1);
+  return [...text.matchAll(WORDS)].some(({ 0: word, index }) => {
+    const [before, after] = [index > 0 ? 2 : 0, index + word.length < text.length ? 1 : 0];
+    return before + [...word].length + after >= 3;
+  });
+}
+
 /** Folds a run of non-ASCII characters. Runs are independent: no ASCII letter composes with a mark that remains. */
 function foldRun(run: string): string {
   return run

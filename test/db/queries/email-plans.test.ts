@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { sql } from 'drizzle-orm';
 import type pg from 'pg';
 import { type EmailFilter, emailPage, pageValues } from '../../../src/db/queries/mail/email-page.ts';
+import { hasTrigram, likePattern } from '../../../src/contract/search-text.ts';
 import { compile } from '../../../src/db/driver/statement.ts';
 import { getEmail, listEmails } from '../../../src/db/queries/mail/emails.ts';
 import { parsePieces } from '../../../src/db/driver/json-text.ts';
@@ -58,6 +59,11 @@ beforeAll(async () => {
       date: new Date('2024-06-01T00:00:00Z'),
     })
   ).id;
+  await storeEmail(test.database, account, {
+    folders: [inbox],
+    bodyPlain: 'c++',
+    date: new Date('2024-06-01T00:00:00Z'),
+  });
   await pool.query('vacuum analyze');
   const { rows } = await pool.query<Looked>(
     `select e.id, e.date, e.is_unread, e.has_attachments, e.message_id, s.text, s.subject, s.from_address, s.to_addresses
@@ -101,6 +107,8 @@ const filters = (): Record<string, EmailFilter> => ({
   'a rare word in a folder': { q: 'xylophone', folderId: inbox },
   'a common word in a folder': { q: 'common', folderId: inbox },
   'one character': { q: 'x' },
+  'a text without a trigram': { q: 'c++' },
+  'an unknown text without a trigram': { q: '->' },
   'a rare subject': { subject: 'needle' },
   'a common subject': { subject: 'subject' },
   'a word of a sender': { q: 'tenth', from: 'p10@example.test' },
@@ -185,6 +193,61 @@ describe('a list of emails', () => {
       }
     },
   );
+
+  it.each(['c++', '->', '🎉', '100 %'])('looks for %p in the trigram index only where it has a trigram', async (q) => {
+    const { text, values = [] } = compile(emailPage({ q }, false, sql.raw('51')))(pageValues(account, { q }, null));
+    const client = await pool.connect();
+    try {
+      await client.query('set plan_cache_mode = force_generic_plan');
+      await client.query({ name: 'generic', text, values });
+      const given = values.map((value) => `'${String(value)}'`).join(', ');
+      const { rows } = await client.query<{ 'QUERY PLAN': string }>(`explain (analyze) execute generic(${given})`);
+      const scan = rows.map((row) => row['QUERY PLAN']).find((line) => line.includes('Index Scan on email_search_text'));
+      expect([q, scan?.includes('never executed')]).toEqual([q, q !== '100 %']);
+    } finally {
+      client.release(true);
+    }
+  });
+
+  it('knows which patterns have a trigram, as Postgres does', async () => {
+    const queries = [
+      'c++',
+      'g++',
+      '->',
+      '🎉',
+      '5 €',
+      '???',
+      '$',
+      'x',
+      '東京',
+      'ab',
+      'abc',
+      'a.b',
+      'c+ +',
+      '\\o/',
+      '100%',
+      'if(',
+      'no?',
+    ];
+    const client = await pool.connect();
+    try {
+      await client.query(
+        `create temporary table texts as select ' text ' || n || ' ' as text from generate_series(1, 2000) n`,
+      );
+      await client.query('create index on texts using gin (text gin_trgm_ops)');
+      await client.query('analyze texts; set enable_seqscan = off');
+      for (const q of queries) {
+        const { rows } = await client.query<{ 'QUERY PLAN': string }>(
+          'explain (analyze) select from texts where text like $1',
+          [likePattern(q)],
+        );
+        const scan = rows.map((row) => row['QUERY PLAN']).find((line) => line.includes('Bitmap Index Scan'));
+        expect([q, !/rows=2000/.test(scan ?? '')]).toEqual([q, hasTrigram(likePattern(q))]);
+      }
+    } finally {
+      client.release(true);
+    }
+  });
 
   it('is planned by the current contents of the tables', async () => {
     const { rowCount } = await pool.query(`update emails set size = size + 1 where account_id = $1`, [account]);

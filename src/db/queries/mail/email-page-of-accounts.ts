@@ -1,7 +1,7 @@
 import { type SQL, sql } from 'drizzle-orm';
 import { slot } from '../../driver/statement.ts';
 import { type EmailFilter, pagedList, searched } from './email-page.ts';
-import { SAMPLE, type TextConditions, textConditions } from './email-search.ts';
+import { IN_INDEX, SAMPLE, type TextConditions, textConditions } from './email-search.ts';
 
 /*
  * Lists over several accounts: the newest of each account are read from its part of an index, then merged. Searches begin
@@ -94,8 +94,8 @@ function searchOfAccounts(
 export const FEW = sql`(select count(*) from visible) * 4 < (select count(*) from accounts)`;
 
 /**
- * Selects `id` and `date` of emails that the trigram index finds, in no order, where `gate` is true: in the index once where
- * the accounts are most of all, else once for each account.
+ * Selects `id` and `date` of emails with the text, in no order, where `gate` is true: by the trigram index, once where the
+ * accounts are most of all, else once for each account; without a trigram, by a look at each text.
  */
 export function indexHits(
   filter: EmailFilter,
@@ -105,10 +105,13 @@ export function indexHits(
   const found = pagedList(filter, sql`hit.account_id`, isAfterPosition);
   return sql`
     select each_one.id, each_one.date from visible cross join lateral (
-      ${each.candidates([each.after, gate, few, text.byIndex])}) each_one
+      ${each.candidates([each.after, gate, IN_INDEX, few, text.byIndex])}) each_one
+    union all
+    select looked_at.id, looked_at.date from visible cross join lateral (
+      ${each.candidates([each.after, gate, sql`not ${IN_INDEX}`, text.byText])}) looked_at
     union all
     select passing.id, passing.date from (
-      select s.email_id, s.account_id from email_search s where ${gate} and not ${few} and ${text.byIndex} offset 0
+      select s.email_id, s.account_id from email_search s where ${gate} and ${IN_INDEX} and not ${few} and ${text.byIndex} offset 0
     ) hit join visible on visible.account_id = hit.account_id
     cross join lateral (${found.candidates([found.after, sql`${found.id} = hit.email_id`])}) passing`;
 }

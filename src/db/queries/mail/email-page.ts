@@ -1,7 +1,7 @@
 import { type SQL, sql } from 'drizzle-orm';
 import { normalAddress, withUnicodeDomains } from '../../../mail-wire/addresses.ts';
 import { ANSWERED, FORWARDED, STARRED } from '../../../contract/flags.ts';
-import { likePattern } from '../../../contract/search-text.ts';
+import { hasTrigram, likePattern } from '../../../contract/search-text.ts';
 import { slot } from '../../driver/statement.ts';
 import { type PagedList, searchedText, searchPage, textConditions } from './email-search.ts';
 import { isGoingAway } from '../pending-removal.ts';
@@ -79,6 +79,7 @@ export function pageValues(
   return {
     ...{ ...rest, accountId, ...(position ? { positionDate: position.date, positionId: position.id } : {}) },
     ...{ qPattern, q: searchedText(qPattern), subjectPattern, subject: searchedText(subjectPattern) },
+    inIndex: [qPattern, subjectPattern].every((pattern) => pattern === '%' || hasTrigram(pattern)),
     from: from === undefined ? null : normalAddress(from),
     to: to === undefined ? null : [normalAddress(to)],
     anyEmail: anyEmail?.map(normalAddress),

@@ -50,6 +50,9 @@ export function searchedText(pattern: string): string {
   return pattern.slice(1, -1).replace(/\\(.)/gs, '$1');
 }
 
+/** Whether the trigram index finds the text: without a trigram, Postgres would read the whole index, of all accounts. */
+export const IN_INDEX = sql`${slot('inIndex')}::boolean`;
+
 /** So many of the newest emails show how common the searched text is. */
 export const SAMPLE = sql.raw('100');
 /** Lists of at most so many emails are searched text by text. */
@@ -62,7 +65,7 @@ const SHORT_LIST = sql.raw('2000');
 export function judgedSample(size: SQL, rows: SQL): SQL {
   return sql`
     select hits < ${rows} and taken = ${SAMPLE} as short,
-      size <= ${SHORT_LIST} or hits * hits * size >= ${rows} * ${SAMPLE} * ${SAMPLE} as common
+      not ${IN_INDEX} or size <= ${SHORT_LIST} or hits * hits * size >= ${rows} * ${SAMPLE} * ${SAMPLE} as common
     from (select count(*) filter (where hit) as hits, count(*) as taken from sampled) counted, (${size}) list (size)`;
 }
 
@@ -71,7 +74,8 @@ export function judgedSample(size: SQL, rows: SQL): SQL {
  * trigram index, which finds every hit of all time before the newest can be chosen. With hits at a rate f in N emails, a
  * page of L costs L / f texts the one way and f · N the other: equal at f² = L / N. So the newest SAMPLE are searched
  * first, and if they do not fill the page, their rate decides which way is used. (Postgres cannot decide: it has no
- * statistics of long texts.) All in one statement; a branch that is not used costs nothing.
+ * statistics of long texts.) Texts without a trigram are always searched one by one. All in one statement; a branch that is
+ * not used costs nothing.
  */
 export function searchPage(text: TextConditions, list: PagedList, rows: SQL): SQL {
   const { page, candidates, after, key, size } = list;
