@@ -9,7 +9,7 @@ import type { Storage } from '../storage/storage.ts';
 import type { SyncAccount } from './context.ts';
 import { storeAttachments } from './ingest/store-attachments.ts';
 import { buildEmail, threadFactsOf } from './ingest/rows.ts';
-import { assignThreads } from './ingest/threads.ts';
+import { threadOfSent } from './ingest/threads.ts';
 import { emailRowOf } from './store/emails.ts';
 import { deleteUnreferenced } from './unsaved-files.ts';
 
@@ -32,8 +32,7 @@ export async function saveProvisionalEmail(
   const files = attachments.map(({ storageKey }) => storageKey);
   try {
     const saved = await inLease(deps.db, { accountId: account.id, watchEpoch: null }, async (tx) => {
-      const [thread] = await assignThreads(tx, account, [threadFactsOf(mail)]);
-      if (!thread) return false;
+      const thread = await threadOfSent(tx, account, threadFactsOf(mail));
       const rows = buildEmail(account, mail, thread, {
         ...{ isDraft: false, bounce: null, complaint: null, draft: null, sentByApi: false, now },
         authservId: null,

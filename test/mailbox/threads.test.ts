@@ -2,7 +2,12 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { eq } from 'drizzle-orm';
 import type { Attendee } from '../../src/contract/email.ts';
 import { emails } from '../../src/db/schema/index.ts';
-import { type AssignedThread, assignThreads, type ThreadedMail } from '../../src/mailbox/ingest/threads.ts';
+import {
+  type AssignedThread,
+  assignThreads,
+  type ThreadedMail,
+  threadOfSent,
+} from '../../src/mailbox/ingest/threads.ts';
 import { newId } from '../../src/new-id.ts';
 import { type TestDatabase, testDatabase } from '../helpers/servers/postgres.ts';
 import { storeAccount } from '../helpers/product/stored-account.ts';
@@ -33,7 +38,8 @@ async function store(accountId: string, batch: ThreadedMail[]): Promise<string[]
   return database.database.db.transaction(async (tx) => {
     const assigned = await assignThreads(tx, { id: accountId, ownAddresses: OWN }, batch);
     const rows = batch.map((mail, index) => ({
-      ...{ id: newId('email'), accountId, ...(assigned[index] as AssignedThread), date: mail.date, subject: 'status' },
+      ...{ id: newId('email'), accountId, ...(assigned[index] as AssignedThread), date: mail.date },
+      ...{ subject: 'status', messageId: mail.messageId },
       ...{
         fromAttendee: mail.from,
         toAttendees: mail.to,
@@ -144,5 +150,46 @@ describe('mails that are joined by their subject alone', () => {
     const other: Mail = { minute: 3, from: 'ann@example.test', reply: false };
     expect(groups([own, ownReply, other], await arrive([own, other, ownReply], 1))).toEqual(['0,1', '2']);
     expect(groups([own, ownReply, other], await arrive([ownReply, other, own], 3))).toEqual(['0,1', '2']);
+  });
+});
+
+describe('a message that was sent, until its copy comes', () => {
+  const mailOf = (messageId: string, references: string[], serverThreadId: string | null): ThreadedMail => ({
+    ...factsOf({ minute: 1, from: 'ann@example.test', reply: false }),
+    ...{ messageId, references, serverThreadId },
+  });
+  const ofSent = (accountId: string, mail: ThreadedMail) =>
+    database.database.db.transaction(
+      async (tx) => (await threadOfSent(tx, { id: accountId, ownAddresses: OWN }, mail)).threadId,
+    );
+  const storeOne = async (accountId: string, mail: ThreadedMail) => {
+    const [id] = await store(accountId, [mail]);
+    return (await threadsOf(accountId)).get(id as string) as string;
+  };
+
+  it('is in the thread of the mail that it answers, though the server decides about threads', async () => {
+    const accountId = await storeAccount(database.database);
+    const asked = await storeOne(accountId, mailOf('<asked@x>', [], 'gm:1'));
+    const other = await storeOne(accountId, mailOf('<other@x>', [], 'gm:2'));
+    const answer = mailOf('<answer@x>', ['<other@x>', '<asked@x>'], null);
+    expect([asked, other]).toContain(await ofSent(accountId, answer));
+    expect(new Set((await threadsOf(accountId)).values())).toEqual(new Set([asked, other]));
+  });
+
+  it.each(['gm:7', null])('is in the thread that its copy will have (the server says %p)', async (serverThreadId) => {
+    const accountId = await storeAccount(database.database);
+    const before = await ofSent(accountId, mailOf('<new@x>', ['<unknown@x>'], null));
+    expect(await storeOne(accountId, mailOf('<new@x>', ['<unknown@x>'], serverThreadId))).toBe(before);
+    expect(await storeOne(accountId, mailOf('<reply@x>', ['<new@x>'], serverThreadId))).toBe(before);
+  });
+
+  it('leaves threads apart that its keys lead to', async () => {
+    const accountId = await storeAccount(database.database);
+    const [a, b] = [
+      await storeOne(accountId, mailOf('<a@x>', [], null)),
+      await storeOne(accountId, mailOf('<b@x>', [], null)),
+    ];
+    expect([a, b]).toContain(await ofSent(accountId, mailOf('<both@x>', ['<a@x>', '<b@x>'], null)));
+    expect(new Set((await threadsOf(accountId)).values())).toEqual(new Set([a, b]));
   });
 });

@@ -45,10 +45,7 @@ export async function assignThreads(
   mails: ThreadedMail[],
   writes: Writer = tx,
 ): Promise<AssignedThread[]> {
-  const facts = mails.map((mail) => {
-    const participants = participantsOf(mail, ownAddresses);
-    return { ...mail, participants, ...threadKeysOf({ ...mail, participants }) };
-  });
+  const facts = mails.map((mail) => threadedOf(mail, ownAddresses));
   const stored = await readThreads(tx, accountId, ownAddresses, facts);
   const plan = planThreads(facts, stored, () => newId('thread'));
   // threads that are merged are changed once their keys are there
@@ -56,7 +53,44 @@ export async function assignThreads(
   return plan.assigned;
 }
 
+/**
+ * The thread of a message that was sent, until its copy is ingested: that of the newest stored email that it names, else one
+ * that its keys lead to, else a new one. It merges no threads, since only the copy has the server's thread id.
+ */
+export async function threadOfSent(
+  tx: Tx,
+  { id: accountId, ownAddresses }: Pick<SyncAccount, 'id' | 'ownAddresses'>,
+  mail: ThreadedMail,
+): Promise<AssignedThread> {
+  const facts = threadedOf(mail, ownAddresses);
+  const named = mail.references.length > 0 ? mail.references : mail.inReplyTo;
+  const { rows } = await tx.execute<{ id: string }>(sql`
+    select ${sql.raw(threadNow('e.thread_id'))} as id from emails e
+    where e.account_id = ${accountId} and e.message_id = any(${sql.param(named)}::text[]) and not e.is_draft
+    order by e.date desc limit 1`);
+  const stored = await readThreads(tx, accountId, ownAddresses, [facts]);
+  const found = rows[0]?.id ?? planThreads([facts], stored, () => '').assigned[0]?.threadId;
+  const threadId = found || newId('thread');
+  // the first one is of the message itself
+  const keys = (found ? facts.keys.slice(0, 1) : facts.keys).filter((key) => !stored.threadByKey.has(key));
+  await saveThreads(
+    tx,
+    accountId,
+    {
+      ...{ created: found ? [] : [threadId], merges: new Map<string, string>() },
+      threadByKey: new Map(keys.map((key) => [key, threadId])),
+    },
+    tx,
+  );
+  return { threadId, subjectKey: facts.subjectKey };
+}
+
 type Threaded = ThreadFacts & ThreadKeys;
+
+function threadedOf(mail: ThreadedMail, ownAddresses: string[]): ThreadedMail & Threaded {
+  const participants = participantsOf(mail, ownAddresses);
+  return { ...mail, participants, ...threadKeysOf({ ...mail, participants }) };
+}
 
 /** The stored threads that mails may belong to. */
 interface StoredThreads {
@@ -91,7 +125,12 @@ export function planThreads(mails: Threaded[], stored: StoredThreads, newThreadI
       return threadId === undefined ? [] : [[key, staying(threadId)] as const];
     });
     const alike = before.filter(({ subjectKey }) => subjectKey !== null && mail.subjectLookups.includes(subjectKey));
-    const neighbours = [...(stored.bySubject.get(index) ?? []), ...subjectNeighbours(mail, alike)].map(staying);
+    const sent = known.length === 0 && mail.sentKey !== null ? threadByKey.get(mail.sentKey) : undefined;
+    const neighbours = [
+      ...(stored.bySubject.get(index) ?? []),
+      ...subjectNeighbours(mail, alike),
+      ...(sent === undefined ? [] : [sent]),
+    ].map(staying);
     const decision = decideThread(mail.keys, new Map(known), neighbours);
     const threadId = decision.threadId ?? newThreadId();
     if (decision.threadId === null) created.push(threadId);
@@ -127,7 +166,7 @@ async function readThreads(
   ownAddresses: string[],
   mails: Threaded[],
 ): Promise<StoredThreads> {
-  const keys = [...new Set(mails.flatMap((mail) => mail.keys))];
+  const keys = [...new Set(mails.flatMap(({ keys, sentKey }) => (sentKey === null ? keys : [...keys, sentKey])))];
   const bySubject = subjectThreads(accountId, ownAddresses, mails);
   if (keys.length === 0 && !bySubject) return { threadByKey: new Map(), bySubject: new Map() };
   const { rows } = await tx.execute<{ by_key: Record<string, string> | null; by_subject: SubjectThread[] | null }>(
@@ -184,7 +223,7 @@ function subjectThreads(accountId: string, ownAddresses: string[], mails: Thread
 async function saveThreads(
   tx: Tx,
   accountId: string,
-  { created, threadByKey, merges }: ThreadPlan,
+  { created, threadByKey, merges }: Omit<ThreadPlan, 'assigned'>,
   writes: Writer,
 ): Promise<void> {
   await insertRows(

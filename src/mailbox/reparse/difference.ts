@@ -71,7 +71,8 @@ export async function differenceOf(
     search: changed(stored.search, rows.search),
     attachments: sameFiles(stored.attachments, rows.attachments) ? null : rows.attachments,
     contacts: rows.contacts,
-    threadKeys: keys.keys,
+    // here too
+    threadKeys: stored.email.subjectKey === null ? [] : keys.keys,
   };
 }
 

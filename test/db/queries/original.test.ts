@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import type { Email } from '../../../src/contract/email.ts';
-import { storedOrSent } from '../../../src/db/queries/mail/emails.ts';
+import { storedOrSent } from '../../../src/db/queries/mail/sent-email.ts';
 import { findForwarded, findReplyTarget } from '../../../src/db/queries/mail/original.ts';
 import { attachments, sends } from '../../../src/db/schema/index.ts';
 import { newId } from '../../../src/new-id.ts';

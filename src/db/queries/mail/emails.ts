@@ -13,6 +13,7 @@ import {
   selectPage,
 } from './email-select.ts';
 import { compile, slot, statement } from '../../driver/statement.ts';
+import { getSentEmail, sentEmail, storedOrSent } from './sent-email.ts';
 import { type JsonOf, type JsonPieces, jsonPieces, parsePieces } from '../../driver/json-text.ts';
 
 export interface EmailListing {
@@ -148,20 +149,10 @@ export async function getEmail(
   return storedOrSent(
     async () => (await selectEmails(pool, statement))[0]?.email,
     async () => {
-      const sent = (await getSentEmail(pool, accountId, emailId))?.email;
-      return sent && jsonPieces(options.metaOnly ? withoutContents(sent) : sent);
+      const sent = await getSentEmail(pool, accountId, emailId);
+      return sent && sentEmail(sent, options);
     },
   );
-}
-
-function withoutContents(email: JsonOf<Email>): JsonOf<Email> {
-  return JSON.stringify({
-    ...(JSON.parse(email) as Email),
-    body: '',
-    body_plain: '',
-    body_new: null,
-    attachments: [],
-  }) as JsonOf<Email>;
 }
 
 /** Storage key of the raw message of an email; undefined when the account has no such email. */
@@ -171,26 +162,4 @@ export async function getEmailSource(pool: pg.Pool, accountId: string, emailId: 
     async () => (await pool.query<{ key: string }>(statement)).rows[0]?.key,
     async () => (await getSentEmail(pool, accountId, emailId))?.storageKey ?? undefined,
   );
-}
-
-/** Reads what is stored, else what was sent a moment ago. Its copy may be stored in between: then it is found at the second look. */
-export async function storedOrSent<T>(
-  readStored: () => Promise<T | undefined>,
-  readSent: () => Promise<T | undefined>,
-): Promise<T | undefined> {
-  return (await readStored()) ?? (await readSent()) ?? (await readStored());
-}
-
-/** The provisional Email of a sent message whose Sent copy has not synced yet. */
-async function getSentEmail(
-  pool: pg.Pool,
-  accountId: string,
-  id: string,
-): Promise<{ email: JsonOf<Email>; storageKey: string | null } | undefined> {
-  const { rows } = await pool.query<{ email: JsonOf<Email>; storageKey: string | null }>(
-    `select email::text as email, storage_key as "storageKey" from sends
-     where id = $1 and account_id = $2 and state = 'sent' and email is not null`,
-    [id, accountId],
-  );
-  return rows[0];
 }

@@ -2,7 +2,7 @@ import { and, desc, eq, getTableColumns, type SQL, sql } from 'drizzle-orm';
 import type { Header } from '../../../contract/email.ts';
 import { ID_PREFIXES } from '../../../contract/ids.ts';
 import type { Queryable } from '../../driver/client.ts';
-import { storedOrSent } from './emails.ts';
+import { storedOrSent } from './sent-email.ts';
 import { emailContents, emails, sends } from '../../schema/index.ts';
 
 /** The original of a reply or a forward, with what the headers of the new message need (RFC 5322 3.6.4). */

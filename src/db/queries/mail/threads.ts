@@ -6,6 +6,7 @@ import { CONTENTS_AND_LOCATIONS, nextOf, selectEmails, selectPage } from './emai
 import { storedIdsOf, threadNow, threadOf } from './merging-threads.ts';
 import { compile, slot, statement } from '../../driver/statement.ts';
 import type { JsonPieces } from '../../driver/json-text.ts';
+import { getSentEmail, type SentEmail, sentEmail, storedOrSent } from './sent-email.ts';
 
 export interface ThreadListing {
   /** the thread's id now: a thread that was merged into another has the other's id */
@@ -26,21 +27,42 @@ export async function getThread(
   of: { threadId: string } | { emailId: string },
   page: { metaOnly: boolean; limit: number; position: EmailPosition | null },
 ): Promise<ThreadListing | undefined> {
-  const threadId = await findThread(pool, accountId, of);
-  if (threadId === undefined) return undefined;
+  const thread = await storedOrSent(
+    () => findThread(pool, accountId, of),
+    async () => ('emailId' in of ? sentThread(pool, accountId, of.emailId) : undefined),
+  );
+  if (!thread) return undefined;
   const { limit, position } = page;
   const { first, later } = page.metaOnly ? metadata : whole;
   const values = {
     accountId,
-    threadId,
+    threadId: thread.id,
     limit,
     taken: limit + 1,
     positionDate: position?.date,
     positionId: position?.id,
   };
   const found = await selectEmails(pool, (position ? later : first)(values));
-  return { id: threadId, data: found.map(({ email }) => email), next: nextOf(found) };
+  const next = nextOf(found);
+  const sent = next === null && thread.sent !== undefined ? [sentEmail(thread.sent, page)] : [];
+  return { id: thread.id, data: [...found.map(({ email }) => email), ...sent], next };
 }
+
+interface FoundThread {
+  id: string;
+  /** the email that was asked for, where its copy is not stored yet: the last one of the thread */
+  sent?: SentEmail;
+}
+
+/** The thread of an email that was sent, and whose copy is not stored yet. */
+async function sentThread(pool: pg.Pool, accountId: string, emailId: string): Promise<FoundThread | undefined> {
+  const sent = await getSentEmail(pool, accountId, emailId);
+  if (!sent) return undefined;
+  const { rows } = await pool.query<{ id: string }>(threadItIsNow({ threadId: sent.threadId }));
+  return { id: rows[0]?.id ?? sent.threadId, sent };
+}
+
+const threadItIsNow = compile(statement('thread_it_is_now', () => threadOf(slot('threadId')))());
 
 /** The first of the emails under each stored id, which an index has in order, however many they are; then the first of these. */
 const pageOf = (metaOnly: boolean, beyond: SQL) =>
@@ -68,10 +90,10 @@ async function findThread(
   pool: pg.Pool,
   accountId: string,
   of: { threadId: string } | { emailId: string },
-): Promise<string | undefined> {
+): Promise<FoundThread | undefined> {
   const statement = 'emailId' in of ? threadOfEmail : threadOfId;
   const { rows } = await pool.query<{ id: string }>(statement({ ...of, accountId }));
-  return rows[0]?.id;
+  return rows[0];
 }
 
 const threadOfEmail = compile(

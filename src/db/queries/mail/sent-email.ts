@@ -1,0 +1,45 @@
+import type pg from 'pg';
+import type { Email } from '../../../contract/email.ts';
+import { type JsonOf, type JsonPieces, jsonPieces } from '../../driver/json-text.ts';
+
+/** The provisional Email of a sent message whose Sent copy has not synced yet. */
+export interface SentEmail {
+  email: JsonOf<Email>;
+  /** as the email has it: the thread may have been merged since */
+  threadId: string;
+  /** of the raw message */
+  storageKey: string | null;
+}
+
+/** Reads what is stored, else what was sent a moment ago. Its copy may be stored in between: then it is found at the second look. */
+export async function storedOrSent<T>(
+  readStored: () => Promise<T | undefined>,
+  readSent: () => Promise<T | undefined>,
+): Promise<T | undefined> {
+  return (await readStored()) ?? (await readSent()) ?? (await readStored());
+}
+
+/** Undefined: no such message was sent, or its copy is stored. */
+export async function getSentEmail(pool: pg.Pool, accountId: string, id: string): Promise<SentEmail | undefined> {
+  const { rows } = await pool.query<SentEmail>(
+    `select email::text as email, email->>'thread_id' as "threadId", storage_key as "storageKey" from sends
+     where id = $1 and account_id = $2 and state = 'sent' and email is not null`,
+    [id, accountId],
+  );
+  return rows[0];
+}
+
+/** As lists and reads return it. */
+export function sentEmail({ email }: SentEmail, { metaOnly }: { metaOnly: boolean }): JsonPieces<Email> {
+  return jsonPieces(metaOnly ? withoutContents(email) : email);
+}
+
+function withoutContents(email: JsonOf<Email>): JsonOf<Email> {
+  return JSON.stringify({
+    ...(JSON.parse(email) as Email),
+    body: '',
+    body_plain: '',
+    body_new: null,
+    attachments: [],
+  }) as JsonOf<Email>;
+}
