@@ -131,7 +131,7 @@ export const SendInput = Type.Object(
       Type.Union([Type.Literal('inline'), Type.Literal('attachment')], {
         description:
           '`inline` (default): the text of the original follows yours, below From, Date, Subject, To and Cc, and its ' +
-          'files are attached; `attachment`: the whole original is attached as it is (`message/rfc822`)',
+          'files are attached; `attachment`: the whole original is attached (`message/rfc822`), without its `Bcc`',
       }),
     ),
     custom_headers: Type.Optional(

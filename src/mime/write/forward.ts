@@ -30,7 +30,10 @@ export function forwardInline(message: OutgoingMessage, original: ForwardedMessa
   return joined;
 }
 
-/** The message with the whole original as a file (RFC 2046 5.2.1). `source`: its bytes, as they were received. */
+/**
+ * The message with the whole original as a file (RFC 2046 5.2.1). `source`: its bytes; those of mail that the owner wrote may
+ * name Bcc recipients, whom no reader gets to know.
+ */
 export function forwardAsFile(message: OutgoingMessage, subject: string, source: Buffer): OutgoingMessage {
   const name =
     subject
@@ -42,9 +45,30 @@ export function forwardAsFile(message: OutgoingMessage, subject: string, source:
     contentType: 'message/rfc822',
     cid: null,
     inline: false,
-    content: source,
+    content: withoutBcc(source),
   };
   return { ...message, subject: subjectOf(message, subject), attachments: [...message.attachments, file] };
+}
+
+/** A line with its end. Some programs end lines in CR CR LF or in CR alone. */
+const HEADER_LINE = /[^\r\n]*(?:\r{0,2}\n|\r|$)/g;
+const BCC = /^(?:resent-)?bcc[ \t]*:/i;
+
+/** The source without the Bcc fields of its header; the same bytes when it has none. */
+function withoutBcc(source: Buffer): Buffer {
+  const kept: string[] = [];
+  let end = 0;
+  let [isStarted, isBcc] = [false, false];
+  for (const [line] of source.toString('latin1').matchAll(HEADER_LINE)) {
+    // empty lines may precede the first field
+    if (isStarted && /^[\r\n]/.test(line)) break;
+    isStarted ||= line.trim() !== '';
+    if (!/^[ \t]/.test(line)) isBcc = BCC.test(line);
+    if (!isBcc) kept.push(line);
+    end += line.length;
+  }
+  const header = Buffer.from(kept.join(''), 'latin1');
+  return header.length === end ? source : Buffer.concat([header, source.subarray(end)]);
 }
 
 /** The caller's subject, else that of the original, marked once. */

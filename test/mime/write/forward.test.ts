@@ -114,3 +114,29 @@ test('an email forwarded as a file is unchanged to the byte', async () => {
   expect([attached?.contentType, attached?.filename]).toEqual(['message/rfc822', 'a b c.eml']);
   expect(attached?.content.equals(source)).toBe(true);
 });
+
+describe('an email that names Bcc recipients, forwarded as a file,', () => {
+  test.each(['\r\n', '\n', '\r', '\r\r\n'])('does not name them, with the line ends %j', (end) => {
+    const lines = (...all: string[]) => all.map((line) => `${line}${end}`).join('');
+    const hidden = [
+      'bcc: Hidden <hidden@x.test>,',
+      '\tother@x.test',
+      'Resent-Bcc:',
+      ' third@x.test',
+      'Bcc : last@x.test',
+    ];
+    const rest = ['', 'Bcc: of the text', 'end'];
+    const source = lines('To: a@x.test', ...hidden, 'X-Bcc: kept', 'Subject: s', ...rest);
+    const { attachments } = forwardAsFile(outgoingMessage({}), 's', Buffer.from(source));
+    expect(String(attachments[0]?.content)).toBe(lines('To: a@x.test', 'X-Bcc: kept', 'Subject: s', ...rest));
+  });
+
+  test('also below empty lines, in a header without text', () => {
+    const { attachments } = forwardAsFile(
+      outgoingMessage({}),
+      's',
+      Buffer.from('\r\n \r\nBcc: h@x.test\r\nTo: a@x.test'),
+    );
+    expect(String(attachments[0]?.content)).toBe('\r\n \r\nTo: a@x.test');
+  });
+});
