@@ -12,7 +12,13 @@ import { trackMessage } from '../mime/tracking.ts';
 import { compose, envelopeOf } from '../mime/write/compose.ts';
 import { forwardAsFile, forwardInline } from '../mime/write/forward.ts';
 import { type Envelope, type OutgoingMessage, messageFromInput, mergeInput } from '../mime/write/outgoing-message.ts';
-import { draftForSending, readDraftMessage, readForwarded, withoutDraftHeaders } from '../mime/write/stored-draft.ts';
+import {
+  draftForSending,
+  readDraftMessage,
+  readForwarded,
+  withoutDraftHeaders,
+  withoutTracking,
+} from '../mime/write/stored-draft.ts';
 import type { Secrets } from '../security/secrets.ts';
 import { ObjectDamaged } from '../storage/encrypted.ts';
 import { type Storage, StorageMissing } from '../storage/storage.ts';
@@ -196,7 +202,8 @@ export async function messageOf(
   const message = messageFromInput(input, { from: senderOf(owner, input), messageId, date, reply: parent });
   await fillFiles(storage, message, files);
   if (!forwarded) return message;
-  const source = await loadStored(storage, forwarded.storageKey, 'forwarded email');
+  const stored = await loadStored(storage, forwarded.storageKey, 'forwarded email');
+  const source = forwarded.tracked ? await withoutTracking(stored, forwarded.tracked, tempDir) : stored;
   return input.forward_as === 'attachment'
     ? forwardAsFile(message, forwarded.subject, source)
     : forwardInline(message, await readForwarded(source, tempDir));

@@ -11,7 +11,8 @@ import { readDate } from '../read/dates.ts';
 import { decodeHeader, firstValue, rawValues, readEntries, readFrom } from '../read/headers.ts';
 import type { RawHeader } from '../read/raw-header.ts';
 import type { Part } from '../read/part.ts';
-import { type ReadParts, readParts } from '../read/read-parts.ts';
+import { type PartLimits, type ReadParts, readParts } from '../read/read-parts.ts';
+import { untrackHtml } from '../tracking.ts';
 import { compose, envelopeOf } from './compose.ts';
 import type { ForwardedMessage } from './forward.ts';
 import type { OutgoingMessage, OutgoingAttachment, MessageContext } from './outgoing-message.ts';
@@ -35,7 +36,8 @@ export async function readDraftMessage(
 ): Promise<OutgoingMessage> {
   return inTempFolder(tempDir, async (spillDir) => {
     // A rewritten draft keeps its winmail.dat unchanged.
-    const read = await readWhole(source, spillDir, 'the draft cannot be parsed completely');
+    const limits = { spillDir, keepTnef: true };
+    const read = await readWhole(source, limits, 'the draft cannot be parsed completely');
     if (PROTECTED.test(firstValue(read.headers, 'content-type', null)))
       throw new MailError('provider_rejected', 'imap', 'the draft is encrypted or signed, which a change would undo');
     return { ...readHeaders(read, given), ...(await readContents(read)) };
@@ -49,18 +51,42 @@ export async function readDraftMessage(
 export async function readForwarded(source: Buffer, tempDir: string): Promise<ForwardedMessage> {
   return inTempFolder(tempDir, async (spillDir) => {
     const partial = 'the email cannot be parsed completely; forward it with forward_as "attachment"';
-    const read = await readWhole(source, spillDir, partial);
-    const missing = { from: { email: '' }, messageId: '', date: new Date(Number.NaN) };
-    const { from, date, to, cc, subject } = readHeaders(read, missing);
+    const read = await readWhole(source, { spillDir, keepTnef: true }, partial);
+    const { from, date, to, cc, subject } = readHeaders(read, MISSING);
     const known = Number.isNaN(date.getTime()) ? null : date;
     return { from, date: known, to, cc, subject, ...(await readContents(read)) };
   });
 }
 
+/** What a message without From, Message-ID and Date is read with. */
+const MISSING = { from: { email: '' }, messageId: '', date: new Date(Number.NaN) };
+
+/**
+ * A mail that this API sent, without the tracking that it was delivered with; the same bytes when they have none. `links`
+ * are the targets of its rewritten links.
+ * @throws MailError provider_rejected when it cannot be parsed completely
+ */
+export async function withoutTracking(
+  source: Buffer,
+  { trackingId, links }: { trackingId: string; links: readonly string[] },
+  tempDir: string,
+): Promise<Buffer> {
+  return inTempFolder(tempDir, async (spillDir) => {
+    const read = await readWhole(source, { spillDir, keepTnef: true }, 'the email cannot be parsed completely');
+    const { html, ...contents } = await readContents(read);
+    const untracked = html && untrackHtml(html, trackingId, links);
+    if (untracked === html) return source;
+    return compose({ ...readHeaders(read, MISSING), ...contents, html: untracked }, { keepBcc: true });
+  });
+}
+
 /** @throws MailError provider_rejected with the detail `partial` when it cannot be parsed completely */
-async function readWhole(source: Buffer, spillDir: string, partial: string): Promise<ReadParts> {
-  const whole = { isTimeUp: () => false, maxText: Number.POSITIVE_INFINITY, keepTnef: true };
-  const read = await readParts(source, { ...whole, spillDir });
+async function readWhole(
+  source: Buffer,
+  limits: Pick<PartLimits, 'spillDir' | 'keepTnef'>,
+  partial: string,
+): Promise<ReadParts> {
+  const read = await readParts(source, { isTimeUp: () => false, maxText: Number.POSITIVE_INFINITY, ...limits });
   if (read.isPartial) throw new MailError('provider_rejected', 'imap', partial);
   return read;
 }

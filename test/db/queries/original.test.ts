@@ -1,9 +1,11 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { eq } from 'drizzle-orm';
 import type { Email } from '../../../src/contract/email.ts';
 import { storedOrSent } from '../../../src/db/queries/mail/sent-email.ts';
 import { findForwarded, findReplyTarget } from '../../../src/db/queries/mail/original.ts';
-import { attachments, sends } from '../../../src/db/schema/index.ts';
+import { attachments, emails, sends, trackingRecords } from '../../../src/db/schema/index.ts';
 import { newId } from '../../../src/new-id.ts';
+import { storeEmail } from '../../helpers/assert/rows.ts';
 import { storeAccount } from '../../helpers/product/stored-account.ts';
 import { testDatabase, type TestDatabase } from '../../helpers/servers/postgres.ts';
 
@@ -52,6 +54,18 @@ it('an email that was just sent is found by its send until its copy is stored', 
       ...{ storageKey: `${accountId}/sent/1.eml`, size: 9, files: { count: 1, bytes: 3 } },
     });
   }
+});
+
+it('a tracked email is found with the targets of its links', async () => {
+  const { db } = test.database;
+  const { id } = await storeEmail(test.database, accountId);
+  expect(await findForwarded(db, accountId, id)).not.toHaveProperty('tracked');
+  const trackingId = newId('tracking');
+  const links = ['https://a.test/', 'https://b.test/'];
+  await db.update(emails).set({ trackingId }).where(eq(emails.id, id));
+  const record = { accountId, emailId: id, messageId: '<t@x.test>', label: null, opens: true, createdAt: new Date() };
+  await db.insert(trackingRecords).values({ ...record, id: trackingId, links });
+  expect(await findForwarded(db, accountId, id)).toMatchObject({ emailId: id, tracked: { trackingId, links } });
 });
 
 it('an email whose copy is stored between both looks is found', async () => {

@@ -3,7 +3,7 @@ import type { Header } from '../../../contract/email.ts';
 import { ID_PREFIXES } from '../../../contract/ids.ts';
 import type { Queryable } from '../../driver/client.ts';
 import { storedOrSent } from './sent-email.ts';
-import { emailContents, emails, sends } from '../../schema/index.ts';
+import { emailContents, emails, sends, trackingRecords } from '../../schema/index.ts';
 
 /** The original of a reply or a forward, with what the headers of the new message need (RFC 5322 3.6.4). */
 export interface Original {
@@ -23,6 +23,17 @@ export interface ForwardedOriginal extends Original {
   size: number;
   /** how many files it has, and their decoded bytes */
   files: { count: number; bytes: number };
+  /**
+   * Its tracking, which the raw message may hold: a provider that files the copy in Sent files what was delivered. Undefined
+   * when it has none.
+   */
+  tracked?: Tracked;
+}
+
+/** The tracking of a sent email: the targets of its rewritten links are in the order of their numbers. */
+export interface Tracked {
+  trackingId: string;
+  links: string[];
 }
 
 const COLUMNS = { messageId: emails.messageId, headers: emailContents.headers };
@@ -88,15 +99,17 @@ async function findStoredForward(
       storageKey: emails.storageKey,
       size: emails.size,
       files: filesOf(sql`emails.id`),
+      tracked: { trackingId: trackingRecords.id, links: trackingRecords.links },
     })
     .from(emails)
     .innerJoin(emailContents, eq(emailContents.emailId, emails.id))
+    .leftJoin(trackingRecords, eq(trackingRecords.id, emails.trackingId))
     .where(named(accountId, reference))
     .orderBy(desc(emails.date))
     .limit(1);
   if (!row) return undefined;
-  const { emailId, subject, storageKey, size, files } = row;
-  return { ...originalOf(row), emailId, subject, storageKey, size, files };
+  const { emailId, subject, storageKey, size, files, tracked } = row;
+  return { ...originalOf(row), emailId, subject, storageKey, size, files, ...(tracked ? { tracked } : {}) };
 }
 
 /** The provisional email of a send; `size` is about that of its message. */
