@@ -35,11 +35,13 @@ const MACHINE =
  *
  * inline: Content-Disposition says so, or the HTML shows it, or it has no disposition and belongs to the HTML
  * (multipart/related), to the alternatives of the text, or to the machine-readable parts of a report.
- * embedded: inline, and not a file that the reader would miss. Apple Mail marks every PDF `inline`, so a named part without
- * a cid is not embedded.
+ * embedded: inline, and not a file that the reader would miss. Apple Mail and Outlook mark every PDF `inline`, with a
+ * Content-ID or without: a named part that the HTML does not show is not embedded, unless it is an image with a Content-ID
+ * beside HTML.
  */
 export function toAttachments(parts: readonly Part[], html: string): ParsedAttachment[] {
   const files = parts.filter((part) => part.role === 'file');
+  const hasHtml = parts.some((part) => part.role === 'html');
   const shown = files.some((part) => part.cid !== null) ? referredCids(html) : new Set<string>();
   const sources = files.some((part) => part.location !== null) ? sourcesIn(html) : new Set<string>();
   return files.map((part, index) => {
@@ -48,6 +50,7 @@ export function toAttachments(parts: readonly Part[], html: string): ParsedAttac
       (part.cid !== null && shown.has(part.cid)) || (part.location !== null && sources.has(part.location));
     const belongs = part.disposition === null && belongsToBody(part);
     const inline = part.disposition === 'inline' || isShown || belongs;
+    const isPicture = hasHtml && part.cid !== null && part.mime.startsWith('image/');
     return {
       name,
       extension: extensionOf(name),
@@ -55,7 +58,7 @@ export function toAttachments(parts: readonly Part[], html: string): ParsedAttac
       mime: part.mime,
       cid: part.cid === null ? null : storable(part.cid).slice(0, 998),
       inline,
-      embedded: isShown || belongs || (inline && (part.filename === null || part.cid !== null)),
+      embedded: isShown || (inline && (part.filename === null || isPicture || MACHINE.test(part.mime))),
       content: part.content,
     };
   });

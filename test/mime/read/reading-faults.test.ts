@@ -113,3 +113,32 @@ test('the sender in the text of a bounce is not the recipient', async () => {
   );
   expect(bounce).toMatchObject({ recipient: 'gone@far.example', recipients: [{ address: 'gone@far.example' }] });
 });
+
+describe('a named file that the mail does not show is a file for the reader', () => {
+  const INLINE = 'Content-Disposition: inline; filename=a.pdf\r\nContent-ID: <1@a.example>';
+  const part = (type: string, ...fields: string[]) =>
+    `--b\r\nContent-Type: ${[type, ...fields].join('\r\n')}\r\n\r\nx\r\n`;
+  const embedded = async (type: string, ...parts: string[]) =>
+    (await read(multipart(type, `${parts.join('')}--b--`))).attachments.map((file) => file.embedded);
+
+  test.each([
+    ['a PDF marked inline beside plain text', 'mixed', [part('text/plain'), part('application/pdf', INLINE)], false],
+    ['a PDF marked inline beside HTML', 'mixed', [part('text/html'), part('application/pdf', INLINE)], false],
+    [
+      'a PDF in multipart/related',
+      'related',
+      [part('text/html'), part('application/pdf; name=a.pdf', 'Content-ID: <1@a>')],
+      false,
+    ],
+    ['an image marked inline beside plain text', 'mixed', [part('text/plain'), part('image/jpeg', INLINE)], false],
+    [
+      'but no image with a Content-ID in a mail with HTML',
+      'mixed',
+      [part('text/html'), part('image/jpeg', INLINE)],
+      true,
+    ],
+    ['and no unnamed part', 'related', [part('text/html'), part('application/pdf', 'Content-ID: <1@a>')], true],
+  ])('%s', async (_, type, parts, expected) => {
+    expect(await embedded(type, ...parts)).toEqual([expected]);
+  });
+});
