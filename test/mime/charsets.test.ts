@@ -122,3 +122,20 @@ describe('headers in raw 8 bits', () => {
     expect([mail.subject, mail.headers[1]?.value]).toEqual(['ÄÄ', 'ÄÄä  end']);
   });
 });
+
+describe('text of 8 bits under the name of a charset of 16 or 32', () => {
+  test.each(['utf-16', 'UTF-16LE', 'utf16be', 'utf-32', 'ucs-2'])('%s', (label) => {
+    expect(decodeBytes(Buffer.from('Hello there, Grüße'), label)).toBe('Hello there, Grüße');
+  });
+
+  test('the bytes of such a charset are read by it', () => {
+    expect(decodeBytes(Buffer.from('Grüße, 你好', 'utf16le'), 'utf-16le')).toBe('Grüße, 你好');
+  });
+
+  test.each(['utf-16', 'unicode'])('the name %s in HTML says nothing', async (name) => {
+    const html = `<html><head><META http-equiv="Content-Type" content="text/html; charset=${name}"></head>caf\xe9 and more</html>`;
+    const mail = await read(bytes(`Subject: caf\xe9 and more\r\nContent-Type: text/html\r\n\r\n${html}`));
+    expect(mail.subject).toBe('café and more');
+    expect(mail.body).toContain('café and more');
+  });
+});

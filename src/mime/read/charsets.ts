@@ -9,6 +9,8 @@ import { countUtf8, decodeMixedUtf8 } from './utf8.ts';
 const UNLABELLED =
   /^(us-?ascii|ascii|ansi_x3\.4-19(68|86)|iso646-us|7-?bit|8-?bit|binary|unknown.*|x-unknown|default|none|undefined|user-defined|x-user-defined|charset|\?+)?$/;
 const UTF8 = /^(utf-?8|unicode-1-1-utf-8|cp65001|65001|utf8mb4|utf-8-sig)$/;
+/** Charsets whose text of ASCII or UTF-8 has bytes of zero, or is another: programs name them without using them. */
+const WIDE = /^(utf-?(16|32)(le|be)?|ucs-?[24]|unicode)$/;
 const ISO_2022_JP = /\x1b\$[@B]|\x1b\([JB]/;
 const ASCII_BYTES = /^[\0-\x7f]*$/;
 
@@ -18,9 +20,8 @@ const decodeUtf7 = (bytes: Buffer): string => iconv.decode(bytes, 'utf-7');
 /** iconv-lite has the currency sign that the euro sign replaced in 1998. */
 const decodeMacRoman = (bytes: Buffer): string => new TextDecoder('macintosh').decode(bytes);
 
-/** Some programs name UTF-16 so, and few write UTF-8 under that name. */
-const decodeUnicode = (bytes: Buffer): string =>
-  isUtf8(bytes) && !bytes.includes(0) ? bytes.toString('utf8') : libcharset.decode(bytes, 'utf-16');
+/** Some programs name UTF-16 so. */
+const decodeUnicode = (bytes: Buffer): string => libcharset.decode(bytes, 'utf-16');
 
 /** Charsets that libmime does not decode, at least not under that name. */
 const OWN: Record<string, (bytes: Buffer) => string> = {
@@ -56,13 +57,13 @@ const ALIASES: Record<string, string> = {
 };
 
 /**
- * Decodes bytes. Without a useful label: UTF-8 when most bytes beyond ASCII are valid UTF-8, else the first useful of
+ * Decodes bytes. Without a useful label, or with that of UTF-16 where they are UTF-8: UTF-8 when most bytes beyond ASCII are valid UTF-8, else the first useful of
  * `hints`, else the charset that a detector finds, else Windows-1252. Never throws, and loses no byte: an unknown charset
  * is treated like a missing one, and invalid bytes within UTF-8 are read as Windows-1252.
  */
 export function decodeBytes(bytes: Buffer, label: string | null, ...hints: readonly (string | null)[]): string {
   const charset = nameOf(label);
-  if (UNLABELLED.test(charset)) return decodeUnlabelled(bytes, hints);
+  if (UNLABELLED.test(charset) || (WIDE.test(charset) && isNarrow(bytes))) return decodeUnlabelled(bytes, hints);
   if (!UTF8.test(charset)) {
     if (!isKnown(charset)) return decodeUnlabelled(bytes, hints);
     return withoutMark(isMislabelled(bytes, charset) ? bytes.toString('utf8') : decodeAs(bytes, charset));
@@ -90,10 +91,15 @@ export function decodeHeaderBytes(binary: string, ...hints: readonly (string | n
   return decodeUnlabelled(Buffer.from(binary, 'latin1'), hints);
 }
 
-/** Whether a charset label names a charset other than ASCII and UTF-8. */
+const isNarrow = (bytes: Buffer): boolean => isUtf8(bytes) && !bytes.includes(0);
+
+/**
+ * Whether a charset label names a charset other than ASCII and UTF-8, in which other texts of the mail may be. UTF-16 is none:
+ * an HTML that could be read far enough to find this name is in another.
+ */
 export function isUsefulHint(label: string | null): boolean {
   const charset = nameOf(label);
-  return !UNLABELLED.test(charset) && !UTF8.test(charset) && isKnown(charset);
+  return ![UNLABELLED, UTF8, WIDE].some((names) => names.test(charset)) && isKnown(charset);
 }
 
 function nameOf(label: string | null): string {
