@@ -29,6 +29,16 @@ export interface BaseSubject {
 
 /** Base subject (RFC 5256 2.1), including the prefixes of other languages. */
 export function baseSubjectOf(subject: string): BaseSubject {
+  const { base, first } = readSubject(subject);
+  return { base, isReply: first === 'reply' };
+}
+
+/** Whether a subject has the prefix of a reply or of forwarded mail. */
+export function isMarkedSubject(subject: string): boolean {
+  return readSubject(subject).first !== null;
+}
+
+function readSubject(subject: string): { base: string; first: 'reply' | 'forward' | null } {
   let text = subject.slice(0, MAX_SUBJECT).replace(/\s+/g, ' ').trim();
   let first: 'reply' | 'forward' | null = null;
   for (let round = 0; round < MAX_ROUNDS; round++) {
@@ -42,7 +52,7 @@ export function baseSubjectOf(subject: string): BaseSubject {
     text = (wrapped?.[1] ?? rest).trim();
     if (text === before) break;
   }
-  return { base: text, isReply: first === 'reply' };
+  return { base: text, first };
 }
 
 /** Removes one prefix with the blobs before it, else one blob, unless nothing would be left. */

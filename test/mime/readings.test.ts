@@ -27,6 +27,25 @@ describe('the reply text', () => {
     expect(readReplyText(plain)).toBe(expected);
   });
 
+  test.each([
+    'New contact form submission\n\nFrom: Ada <ada@example.com>\nSubject: Question\nDate: 3 March 2026\n\nHow much is it?',
+    'Hi,\n\nThe customer said at 10:30 on 3 March 2026:\nthe server is down.\n\nCan you look at it?',
+  ])('of a mail that answers none is all of it: %j', async (text) => {
+    const bodyNew = async (...fields: string[]) => (await read(message(['From: a@x.y', ...fields], text))).bodyNew;
+    expect(await bodyNew('Subject: [Shop] Contact')).toBe(text);
+    const first = text.split('\n')[0];
+    expect(await bodyNew('Subject: Re: Contact')).toBe(first);
+    expect(await bodyNew('Subject: WG: Contact')).toBe(first);
+    expect(await bodyNew('Subject: Contact', 'In-Reply-To: <1@x.y>')).toBe(first);
+  });
+
+  test.each(['> Lunch?', '-----Original Message-----\nFrom: Bo <bo@x.y>\n\nLunch?', 'Bo <bo@x.y> wrote:\n> Lunch?'])(
+    'of a mail that answers none ends above %j',
+    async (quote) => {
+      expect((await read(message(['From: a@x.y', 'Subject: Lunch'], `Yes.\n\n${quote}`))).bodyNew).toBe('Yes.');
+    },
+  );
+
   test('takes no time for any text', () => {
     const texts = [
       'On '.repeat(20_000),

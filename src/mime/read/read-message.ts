@@ -3,7 +3,7 @@ import { readAuthenticationFields } from '../authentication/results.ts';
 import { readBounce } from '../bounces.ts';
 import { readComplaint } from '../complaints.ts';
 import { readMessageId, readMessageIds } from '../message-ids.ts';
-import { baseSubjectOf } from '../threads.ts';
+import { baseSubjectOf, isMarkedSubject } from '../threads.ts';
 import { toAttachments } from './attachments.ts';
 import { composeBody } from './body.ts';
 import { readCalendar } from './calendar.ts';
@@ -52,7 +52,7 @@ export async function readMessage(source: Uint8Array | { path: string }, limits:
     bounce: readBounceOf(mail, read),
     complaint: readComplaint(reportParts(read)),
     ...(isReceipt(read) ? { autoReply: 'read_receipt' as const } : {}),
-    bodyNew: isHurried() ? null : readReplyText(bodyPlain, body),
+    bodyNew: isHurried() ? null : readReplyText(bodyPlain, body, mayQuote(mail)),
     calendar: isHurried() ? null : readCalendar(read.parts),
     ...searchTexts(mail),
     isPartial: read.isPartial || ADDRESS_FIELDS.some((key) => hasMoreAddresses(read.addresses, key)),
@@ -91,6 +91,11 @@ function readHeaders({ headers, addresses, charset: hint }: ReadParts) {
 }
 
 type ReadHeaders = ReturnType<typeof readHeaders>;
+
+/** Whether a mail answers or forwards another, which it may quote. */
+function mayQuote({ inReplyTo, references, subject }: ReadHeaders): boolean {
+  return inReplyTo.length > 0 || references.length > 0 || isMarkedSubject(subject);
+}
 
 /** The normalised texts for search. */
 function searchTexts(mail: ReadHeaders & { bodyPlain: string }): Pick<ParsedMail, 'searchText' | 'searchSubject'> {

@@ -17,8 +17,11 @@ const WRAPPED_BRACKET = /^> ?(?:\p{L}{3,15} ?)?[:：]\s*$/u;
 const HEADER_LINES = 14;
 const MAX_FIELDS = 8;
 
-/** Runs of the author's lines, from the first to the last. An empty array: all is quoted. */
-export function newLinesOf(given: readonly string[]): string[][] {
+/**
+ * Runs of the author's lines, from the first to the last. An empty array: all is quoted. `mayQuote` false: only quoted lines
+ * and `-----Original Message-----` begin a quote, not an attribution or a header alone.
+ */
+export function newLinesOf(given: readonly string[], mayQuote: boolean): string[][] {
   const lines = given.map((line) =>
     line.length > MAX_LINE ? line.slice(0, 6) : line.replace(INVISIBLE, '').replace(/\u00a0/g, ' '),
   );
@@ -37,7 +40,7 @@ export function newLinesOf(given: readonly string[]): string[][] {
       runs.add(index);
       continue;
     }
-    const from = quoteBegins(lines, index);
+    const from = mayQuote || MESSAGE_LINE.test(line) ? quoteBegins(lines, index) : null;
     if (from === null) {
       isPastQuote = false;
       runs.add(index);
