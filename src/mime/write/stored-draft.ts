@@ -51,7 +51,7 @@ export async function readDraftMessage(
 export async function readForwarded(source: Buffer, tempDir: string): Promise<ForwardedMessage> {
   return inTempFolder(tempDir, async (spillDir) => {
     const partial = 'the email cannot be parsed completely; forward it with forward_as "attachment"';
-    const read = await readWhole(source, { spillDir, keepTnef: true }, partial);
+    const read = await readWhole(source, { spillDir }, partial);
     const { from, date, to, cc, subject } = readHeaders(read, MISSING);
     const known = Number.isNaN(date.getTime()) ? null : date;
     return { from, date: known, to, cc, subject, ...(await readContents(read)) };

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { signedContent } from '../../../src/mime/read/unpack/signed-content.ts';
+import { readForwarded } from '../../../src/mime/write/stored-draft.ts';
 import { message, read } from '../read-fixture.ts';
 
 /* Files and messages that other parts hold: uuencode in a text, and opaque-signed S/MIME. */
@@ -95,6 +96,27 @@ describe('a message that is signed in one piece (S/MIME)', () => {
     expect(signedContent(der)?.toString()).toContain('%PDF-1');
     for (let cut = 0; cut < 200; cut += 7)
       expect(signedContent(der.subarray(0, cut)) ?? Buffer.alloc(0)).toHaveLength(0);
+  });
+
+  test('is forwarded inline with its text and files', async () => {
+    const args = [
+      '-signer',
+      'cert.pem',
+      '-inkey',
+      'key.pem',
+      '-in',
+      'in.eml',
+      '-outform',
+      'SMIME',
+      '-from',
+      'a@b.example',
+    ];
+    const { plainText, attachments } = await readForwarded(
+      openssl('cms', '-sign', '-nodetach', '-binary', ...args),
+      dir,
+    );
+    expect(plainText?.trim()).toBe('hello');
+    expect(attachments.map(({ filename }) => filename)).toEqual(['a.pdf', 'smime.p7m']);
   });
 
   test('that is encrypted stays a file', async () => {

@@ -8,6 +8,7 @@ import { readForwarded } from '../../../src/mime/write/stored-draft.ts';
 import { mailText } from '../../helpers/product/mail-text.ts';
 import { expectCpuBelow } from '../../helpers/assert/cpu.ts';
 import { file, outgoingMessage } from '../outgoing-messages.ts';
+import { tnef } from '../tnef/tnef-bytes.ts';
 
 /** What readers get of a forwarded email, as another parser reads it. */
 
@@ -139,4 +140,13 @@ describe('an email that names Bcc recipients, forwarded as a file,', () => {
     );
     expect(String(attachments[0]?.content)).toBe('\r\n \r\nTo: a@x.test');
   });
+});
+
+test('an email with a winmail.dat is forwarded inline with the files in it', async () => {
+  const content = tnef([{ title: 'notes.txt', data: Buffer.from('some notes') }]);
+  const attachments = [{ name: 'winmail.dat', type: 'application/ms-tnef', content }];
+  const read = await forwarded({}, { ...ORIGINAL, attachments });
+  expect(read.attachments.map(({ filename, content: bytes }) => [filename, String(bytes)])).toEqual([
+    ['notes.txt', 'some notes'],
+  ]);
 });
