@@ -40,14 +40,17 @@ export function splitHeader(source: string): RawHeader[] {
   return headers;
 }
 
-/** The value of a header as text: encoded words (RFC 2047) and charset decoded. `hint` is the charset of the body. */
+/**
+ * The value of a header as text in one line: encoded words (RFC 2047), which may hold line breaks, and charset decoded. `hint`
+ * is the charset of the body.
+ */
 export function decodeHeader(raw: string, hint: string | null): string {
   const text = replaceEncodedWords(
     raw,
     (words) => words,
     (bytes) => decodeHeaderBytes(bytes, hint),
   );
-  return storable(text).trim();
+  return storable(text.replace(/[\r\n]+[ \t]*/g, ' ')).trim();
 }
 
 /** All headers in order, as the API shows them. (mailparser returns them by name, some only once.) */

@@ -142,3 +142,11 @@ describe('a named file that the mail does not show is a file for the reader', ()
     expect(await embedded(type, ...parts)).toEqual([expected]);
   });
 });
+
+test('a line break in encoded words is a blank', async () => {
+  const mail = await read(
+    message(['From: a@b.example', 'Subject: =?utf-8?Q?one=0D=0A_two=0A?=', 'X-A: =?utf-8?B?YQ1i?=']),
+  );
+  expect(mail.subject).toBe('one two');
+  expect(mail.headers.at(-1)?.value).toBe('a b');
+});
