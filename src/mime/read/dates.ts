@@ -8,10 +8,12 @@ const CENTRAL_EUROPE: Record<string, number> = { CET: 1, MET: 1, CEST: 2, MEST: 
 
 /** `1 Jan 2024 10:00:00 +0100`, day names, comments and odd separators around it. */
 const RFC_5322 =
-  /(\d{1,2})[\s\-,.]+([a-z]{3})[a-z]*[\s\-,.]+(\d{2,4})[\s,]+(\d{1,2})[:.](\d{2})(?:[:.](\d{2}))?(?:[.,]\d+)?\s*([+-]\s?\d{1,2}:?\d{2}|[a-z]{1,5})?/i;
+  /(\d{1,2})[\s\-,.]+([a-z]{3})[a-z]*[\s\-,.]+(\d{2,4})[\s,]+(\d{1,2})[:.](\d{2})(?:[:.](\d{2}))?(?:[.,]\d+)?\s*((?:(?:GMT|UTC?)\s?)?[+-]\s?\d{1,2}:?\d{2}|[a-z]{1,5})?/i;
 /** `Mon Jan  1 10:00:00 2024`, as asctime(3) writes. */
-const ASCTIME = /([a-z]{3})\s+(\d{1,2})\s+(\d{1,2}):(\d{2}):(\d{2})\s+(?:([a-z]{1,5}|[+-]\d{4})\s+)?(\d{4})/i;
-const ISO = /(\d{4})-(\d{2})-(\d{2})[T\s](\d{2}):(\d{2})(?::(\d{2}))?(?:[.,]\d+)?\s*(Z|[+-]\d{2}:?\d{2})?/i;
+const ASCTIME =
+  /([a-z]{3})\s+(\d{1,2})\s+(\d{1,2}):(\d{2}):(\d{2})\s+(?:([a-z]{1,5}|(?:GMT|UTC?)?[+-]\d{2}:?\d{2})\s+)?(\d{4})/i;
+const ISO =
+  /(\d{4})-(\d{2})-(\d{2})[T\s](\d{2}):(\d{2})(?::(\d{2}))?(?:[.,]\d+)?\s*(Z|(?:GMT|UTC?)?[+-]\d{2}:?\d{2})?/i;
 
 /** How far ahead a sender's clock may be, in milliseconds. */
 const MAX_AHEAD_MS = 48 * 3600 * 1000;
@@ -81,7 +83,7 @@ function monthOf(name: Digits): number {
 
 /** Unknown zones count as UTC (RFC 5322 4.3). */
 function offsetMs(zone: Digits): number {
-  const numeric = /^([+-])\s?(\d{1,2}):?(\d{2})$/.exec(zone ?? '');
+  const numeric = /^(?:GMT|UTC?)?\s?([+-])\s?(\d{1,2}):?(\d{2})$/i.exec(zone ?? '');
   if (!numeric) {
     const name = (zone ?? '').toUpperCase();
     return (ZONES[name] ?? CENTRAL_EUROPE[name] ?? 0) * 3600_000;
