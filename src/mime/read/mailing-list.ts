@@ -3,13 +3,15 @@ import { storable } from '../../runtime/storable.ts';
 import { decodeHeader, rawValues } from './headers.ts';
 import type { RawHeader } from './raw-header.ts';
 
+/** Longer fields are cut (in characters): they are more likely an attack than a list. */
+const MAX_FIELD = 16 * 1024;
 const MAX_ID = 255;
 const MAX_URIS = 10;
 const MAX_URI = 2_000;
 
 /** The mailing list of a message: List-Id (RFC 2919), List-Unsubscribe (RFC 2369) and one-click (RFC 8058); null: none. */
 export function readMailingList(headers: readonly RawHeader[]): MailingList | null {
-  const raw = (key: string) => rawValues(headers, key)[0] ?? '';
+  const raw = (key: string) => (rawValues(headers, key)[0] ?? '').slice(0, MAX_FIELD);
   const value = (key: string) => withoutComments(decodeHeader(raw(key), null));
   const id = listIdOf(withoutComments(raw('list-id')));
   const unsubscribe = urisOf(value('list-unsubscribe'));
@@ -37,8 +39,10 @@ function urisOf(value: string): string[] {
     .slice(0, MAX_URIS);
 }
 
-/** Comments outside of quotes and angle brackets (RFC 5322 3.2.2) are removed. */
+/** Comments outside of quotes, closed or not, and angle brackets (RFC 5322 3.2.2) are removed. Takes linear time. */
 function withoutComments(value: string): string {
   if (!value.includes('(')) return value;
-  return value.replace(/<[^<>]*>|"(?:[^"\\]|\\.)*"|\([^()]*\)/g, (piece) => (piece.startsWith('(') ? ' ' : piece));
+  return value.replace(/<[^<>]*>|"(?:[^"\\]|\\.)*(?:"|\\?$)|\([^()]*\)/g, (piece) =>
+    piece.startsWith('(') ? ' ' : piece,
+  );
 }
