@@ -1,7 +1,7 @@
 // `npm run build`: dist/ with the compiled sources, the migrations and the workflow bundle; does nothing if it is up to
 // date.
 import { createHash } from 'node:crypto';
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join, relative } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -12,7 +12,9 @@ const STAMP = join(root, 'dist', '.built-from');
 
 export async function ensureBuilt() {
   const sources = hashOfSources();
-  if (existsSync(STAMP) && readFileSync(STAMP, 'utf8') === sources) return;
+  if (isBuilt(sources)) return;
+  // what an interrupted build leaves is partly new
+  rmSync(STAMP, { force: true });
   await during('Building', async () => {
     const pages = buildPages();
     // `npm run types` checks types, which takes longer than the build
@@ -25,6 +27,11 @@ export async function ensureBuilt() {
   });
   mkdirSync(join(root, 'dist'), { recursive: true });
   writeFileSync(STAMP, sources);
+}
+
+/** Whether dist/ is complete and was built from these sources. */
+export function isBuilt(sources = hashOfSources()) {
+  return existsSync(STAMP) && readFileSync(STAMP, 'utf8') === sources;
 }
 
 /** `dist/web`: the dashboard, the connect page and the reference, with precompressed files for browsers. */
