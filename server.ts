@@ -38,7 +38,7 @@ async function main(config: Config, logger: Logger): Promise<void> {
     logger,
     patience: DATABASE_PATIENCE,
   });
-  await retryUntilAvailable('database', logger, () => migrate(database), { over: isUnusable });
+  await retryUntilAvailable('database', logger, () => migrate(database, { logger }), { over: isUnusable });
   await checkKeys(config, database.db);
   const firstKey = await ensureFirstKey(database.db, config.bootstrapApiKey);
   // a key is shown here and in the response that creates one, nowhere else

@@ -39,7 +39,7 @@ async function main(config: Config, logger: Logger): Promise<void> {
   const database = openDatabase(config.databaseUrl, { ...DATABASE, logger });
   const { db } = database;
   const bundling = workflowBundle();
-  await retryUntilAvailable('database', logger, () => migrate(database), { over: isUnusable });
+  await retryUntilAvailable('database', logger, () => migrate(database, { logger }), { over: isUnusable });
   const temporal = await retryUntilAvailable('Temporal', logger, () => connectWorkers(config));
   const { client, connection } = temporal;
   await ensureSearchAttributes(client, logger);

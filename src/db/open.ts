@@ -3,6 +3,7 @@ import { drizzle } from 'drizzle-orm/node-postgres';
 import { migrate as applyMigrations } from 'drizzle-orm/node-postgres/migrator';
 import pg from 'pg';
 import { EVENT_TYPES } from '../contract/events.ts';
+import { sleep } from '../async.ts';
 import type { Logger } from '../runtime/logger.ts';
 import { SMALL_PENDING_LIST } from './coordination/search-index.ts';
 import { adoptUnreleased } from './driver/adopt.ts';
@@ -65,11 +66,12 @@ export function openDatabase(
 }
 
 /**
- * Brings the schema up to date. Safe to call from several processes at once: one migrates, the others wait for it. Throws
- * UnusableDatabase for one with an encoding or LC_CTYPE that is not UTF-8, for one that needs a later program, and for one of a
- * version before 0.1.0 that is not the last of these, or was changed.
+ * Brings the schema up to date. Safe to call from several processes at once: one migrates, the others wait for it. While transactions
+ * of others keep a migration from its tables, it logs that, and calls `onWait`, every few seconds. Throws UnusableDatabase for one with
+ * an encoding or LC_CTYPE that is not UTF-8, for one that needs a later program, and for one of a version before 0.1.0 that is not the
+ * last of these, or was changed.
  */
-export async function migrate(database: Database): Promise<void> {
+export async function migrate(database: Database, options: { logger?: Logger; onWait?(): void } = {}): Promise<void> {
   const client = await database.pool.connect();
   try {
     await client.query('SET statement_timeout = 0');
@@ -78,11 +80,45 @@ export async function migrate(database: Database): Promise<void> {
     await checkVersion(client, MIGRATIONS);
     await adoptUnreleased(client, MIGRATIONS);
     const db = drizzle({ client, schema });
-    await applyMigrations(db, { migrationsFolder: MIGRATIONS });
+    await client.query(`SET lock_timeout = ${LOCK_TIMEOUT_MS}`);
+    await retryWhileLocked(
+      () => applyMigrations(db, { migrationsFolder: MIGRATIONS }),
+      () => {
+        options.logger?.warn('migration waits for a long transaction');
+        options.onWait?.();
+      },
+    );
+    await client.query('RESET lock_timeout');
     await recordVersion(client);
     await alignPositions(db, EVENT_TYPES);
   } finally {
-    // closing the connection releases the lock, resets the setting and rolls back what has failed
+    // closing the connection releases the lock, resets the settings and rolls back what has failed
     client.release(true);
   }
+}
+
+/**
+ * A statement that waits for a lock, behind a dump of an hour, has all later statements on that table wait behind it. It waits so
+ * long, and what has waited is done before it waits again.
+ */
+const LOCK_TIMEOUT_MS = 5_000;
+const LOCK_PAUSE_MS = 3_000;
+
+/** Repeats migrations, which roll back what they have done, until they get their locks. */
+async function retryWhileLocked(apply: () => Promise<void>, onWait: () => void): Promise<void> {
+  for (;;) {
+    try {
+      return await apply();
+    } catch (error) {
+      if (!isLockTimeout(error)) throw error;
+      onWait();
+      await sleep(LOCK_PAUSE_MS);
+    }
+  }
+}
+
+/** Of Postgres (errcodes-appendix, lock_not_available); drizzle has it as the cause. */
+function isLockTimeout(error: unknown): boolean {
+  const { code, cause } = error as { code?: string; cause?: { code?: string } };
+  return [code, cause?.code].includes('55P03');
 }

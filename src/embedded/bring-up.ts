@@ -55,7 +55,7 @@ export async function bringUp(start: BringUp): Promise<BroughtUp> {
     const started = { ...made, ...servers.settings, ...metricsPort(metricsPorts[0]) };
     const config = loadConfig(childEnvironment(env, started));
     dataDir.recordStorage(settings.storageIsOurs ? null : config.storageUrl);
-    await report.during('Migrating the database', () => migrateDatabase(config.databaseUrl));
+    await report.during('Migrating the database', (busyWith) => migrateDatabase(config.databaseUrl, busyWith));
     const apiUrl = loadConfig({ ...childEnvironment(env, started), PUBLIC_URL: undefined }).publicUrl;
     known.resolve({ started, apiUrl });
     await report.during('Starting worker and API', () => product);

@@ -116,11 +116,13 @@ async function startTemporalOnce(
   return { address, uiUrl: guard.url };
 }
 
-/** Migrates the database. @throws StartFailure */
-export async function migrateDatabase(url: string): Promise<void> {
+/** Migrates the database. `busyWith`: called with what it waits for. @throws StartFailure */
+export async function migrateDatabase(url: string, busyWith: (detail: string) => void = () => {}): Promise<void> {
   const database = openDatabase(url, { max: 1 });
   try {
-    await migrate(database);
+    await migrate(database, {
+      onWait: () => busyWith('waiting until a long transaction of another program has ended'),
+    });
   } catch (error) {
     if (isUnusable(error)) throw new StartFailure(error.message);
     const { message, code } = innermost(describeError(error));

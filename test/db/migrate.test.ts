@@ -169,6 +169,28 @@ describe('a database of the last version before 0.1.0', () => {
     }
   });
 
+  it('is migrated after a dump that reads it, and its readers do not wait until then', async () => {
+    const dump = await test.database.pool.connect();
+    const starting = openDatabase(test.url);
+    try {
+      await dump.query('BEGIN');
+      await dump.query('LOCK TABLE accounts IN ACCESS SHARE MODE');
+      let waits = 0;
+      const migrated = migrate(starting, { onWait: () => (waits += 1) });
+      await Promise.race([migrated, waitFor(() => waits > 0, { timeoutMs: 20_000, what: 'it to wait' })]);
+      await dump.query('SELECT id FROM accounts');
+      const reader = openDatabase(test.url, { max: 1 });
+      await reader.pool.query(`SET statement_timeout = '20s'; SELECT id FROM accounts`).finally(() => reader.close());
+      await dump.query('COMMIT');
+      await migrated;
+      expect(waits).toBeGreaterThan(0);
+      expect(await schemaText(test.database.pool)).toBe(fresh);
+    } finally {
+      dump.release(true);
+      await starting.close();
+    }
+  }, 60_000);
+
   it.each([
     ['lacks a trigger', 'DROP TRIGGER deliveries_ended ON deliveries', 'lacks deliveries: TRIGGER deliveries_ended'],
     ['has a further column', 'ALTER TABLE accounts ADD COLUMN mine text', 'has accounts: column mine text'],
