@@ -18,7 +18,7 @@ export async function homeOf(
   runAs: RunAs | undefined,
 ): Promise<string> {
   const known = systemHome(dir);
-  const existing = [dir, known].find((home) => home !== undefined && existsSync(join(home, 'postgres')));
+  const existing = homesOf(dir).find((home) => existsSync(join(home, 'postgres')));
   if (existing !== undefined) checkOwner(join(existing, 'postgres'), runAs);
   const isFree = existing === undefined && (runAs === undefined || canEnter(dir, runAs));
   if (existing === dir || isFree) return dir;
@@ -26,6 +26,23 @@ export async function homeOf(
   if (!existsSync(home)) printLine(`${dir} is not accessible to the user of Postgres; storing the database in ${home}`);
   await claim(home, dir);
   return home;
+}
+
+/**
+ * A data folder that was moved to another machine without its system folder would get an empty database. To be called before `homeOf`,
+ * which gives a copy without an id a new one.
+ * @throws StartFailure with one line when the cluster of the folder is missing
+ */
+export function refuseMissing(dir: string): void {
+  const known = systemHome(dir);
+  if (known === undefined || !existsSync(join(dir, 'postgres-password'))) return;
+  // `postgres.new`: of a first start that was killed while it created the cluster
+  const paths = homesOf(dir).flatMap((home) => [join(home, 'postgres'), join(home, 'postgres.new')]);
+  if (paths.some((path) => existsSync(path))) return;
+  throw new StartFailure(
+    `the database of ${dir}, ${join(known, 'postgres')}, is missing: put it back, or restore a backup (npm run restore), ` +
+      `or delete ${join(dir, ID_FILE)} to start with an empty database.`,
+  );
 }
 
 /** Records whose system folder it is. @throws StartFailure when it is also that of a folder of which `dir` is a copy, or the reverse */
@@ -41,6 +58,12 @@ async function claim(home: string, dir: string): Promise<void> {
     );
   }
   await writeFile(file, `${dir}\n`);
+}
+
+/** The folders in which the cluster of a data folder may be. */
+export function homesOf(dir: string): string[] {
+  const known = systemHome(dir);
+  return known === undefined ? [dir] : [dir, known];
 }
 
 function isSameFolder(one: string, other: string): boolean {

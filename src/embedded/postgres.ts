@@ -1,13 +1,14 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { chown, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { chown, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import pg from 'pg';
 import { writeSecret } from './data-dir.ts';
+import { sleep } from '../async.ts';
 import { StartFailure } from './failure.ts';
 import { findPostgres, type PostgresBinaries, type RunAs } from './postgres-binaries.ts';
-import { homeOf } from './postgres-home.ts';
+import { homeOf, refuseMissing } from './postgres-home.ts';
 import { commandOf, endProcess, handleOf } from '../runtime/process-handle.ts';
 import type { Part } from './supervise.ts';
 
@@ -59,9 +60,10 @@ const SETTINGS: Readonly<Record<string, string>> = {
 
 /**
  * Creates the cluster if it does not exist, and describes the server for the supervisor.
- * @throws StartFailure with one line when this machine cannot run it
+ * @throws StartFailure with one line when this machine cannot run it, or the cluster is missing
  */
 export async function embedPostgres(options: PostgresOptions): Promise<EmbeddedPostgres> {
+  refuseMissing(options.dir);
   const binaries = await findPostgres();
   const home = await homeOf(options, binaries.runAs);
   const dataDir = join(home, 'postgres');
@@ -72,6 +74,15 @@ export async function embedPostgres(options: PostgresOptions): Promise<EmbeddedP
   const url = (database: string) => `postgresql://${USER}:${password}@127.0.0.1:${options.port}/${database}`;
   const settings = { ...SETTINGS, ...options.settings, port: String(options.port) };
   let databaseExists = false;
+  let problem: string | undefined;
+  const onRefusal = ({ code, message }: Refusal) => {
+    if (code === INVALID_PASSWORD) {
+      throw new StartFailure(
+        `${passwordFile} does not hold the password of the database in ${dataDir}: put back the one that does.`,
+      );
+    }
+    problem = message || code;
+  };
   return {
     url: url(DATABASE),
     part: {
@@ -88,14 +99,36 @@ export async function embedPostgres(options: PostgresOptions): Promise<EmbeddedP
       beforeStart: () => clearStaleServer(dataDir),
       isReady: async () => {
         if (!databaseExists) {
-          const ensured = await ensureDatabase(url('postgres'));
+          const ensured = await ensureDatabase(url('postgres'), onRefusal);
           if (ensured !== true) return ensured;
           databaseExists = true;
         }
-        return acceptsQueries(url(DATABASE));
+        return acceptsQueries(url(DATABASE), onRefusal);
       },
+      problem: () => problem,
     },
   };
+}
+
+/** Its output while processes of an earlier one use its files: those of a main process that was killed end when they have written. */
+const STILL_IN_USE = /pre-existing shared memory block/;
+const STILL_IN_USE_MS = 120_000;
+
+/**
+ * Starts Postgres by `start`, again every second for two minutes while processes of an earlier one, such as its last checkpoint,
+ * still use its files.
+ * @param busyWith called with what it waits for
+ */
+export async function startWhenUnused(start: () => Promise<void>, busyWith: (detail: string) => void): Promise<void> {
+  for (const until = performance.now() + STILL_IN_USE_MS; ; await sleep(1000)) {
+    try {
+      return await start();
+    } catch (error) {
+      if (performance.now() > until || !(error instanceof StartFailure && STILL_IN_USE.test(error.message)))
+        throw error;
+      busyWith('waiting until the earlier Postgres has written everything');
+    }
+  }
 }
 
 /** Where the cluster of a data folder is, and the user that it must belong to; undefined: the user of this process. */
@@ -120,8 +153,9 @@ async function createCluster(
   const passwordOnce = join(home, 'postgres-password.new');
   const existing = existsSync(passwordFile) ? await readPassword(passwordFile, dataDir) : '';
   const password = existing || randomBytes(24).toString('base64url');
-  await rm(unfinished, { recursive: true, force: true });
-  await mkdir(unfinished, { mode: 0o700 });
+  // the folder stays: it shows that the cluster is not missing
+  await mkdir(unfinished, { recursive: true, mode: 0o700 });
+  for (const name of await readdir(unfinished)) await rm(join(unfinished, name), { recursive: true, force: true });
   await writeFile(passwordOnce, password, { mode: 0o600 });
   if (runAs !== undefined) {
     await chown(unfinished, runAs.uid, runAs.gid);
@@ -197,22 +231,31 @@ async function clearStaleServer(dataDir: string): Promise<void> {
   else await rm(file, { force: true });
 }
 
-async function ensureDatabase(url: string): Promise<boolean | 'busy'> {
-  return withClient(url, async (client) => {
+/** What the server, or the network, says when it does not do what is asked. */
+type Refusal = { code?: string; message: string };
+
+async function ensureDatabase(url: string, onRefusal: (refusal: Refusal) => void): Promise<boolean | 'busy'> {
+  return withClient(url, onRefusal, async (client) => {
     const { rowCount } = await client.query('SELECT FROM pg_database WHERE datname = $1', [DATABASE]);
     if (rowCount === 0) await client.query(`CREATE DATABASE ${DATABASE}`);
   });
 }
 
-function acceptsQueries(url: string): Promise<boolean | 'busy'> {
-  return withClient(url, (client) => client.query('SELECT 1'));
+function acceptsQueries(url: string, onRefusal: (refusal: Refusal) => void): Promise<boolean | 'busy'> {
+  return withClient(url, onRefusal, (client) => client.query('SELECT 1'));
 }
 
 /** The server runs, and recovers from a crash: killed, it would begin again (errcodes-appendix, cannot_connect_now). */
 const CANNOT_CONNECT_NOW = '57P03';
+/** Of errcodes-appendix, too. */
+const INVALID_PASSWORD = '28P01';
 
-/** Whether `work` succeeded on a new connection; `busy`: the server recovers. */
-async function withClient(url: string, work: (client: pg.Client) => Promise<unknown>): Promise<boolean | 'busy'> {
+/** Whether `work` succeeded on a new connection; `busy`: the server recovers. `onRefusal` gets any other failure, and may throw. */
+async function withClient(
+  url: string,
+  onRefusal: (refusal: Refusal) => void,
+  work: (client: pg.Client) => Promise<unknown>,
+): Promise<boolean | 'busy'> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5000 });
   client.on('error', () => {});
   try {
@@ -220,7 +263,9 @@ async function withClient(url: string, work: (client: pg.Client) => Promise<unkn
     await work(client);
     return true;
   } catch (error) {
-    return (error as { code?: string }).code === CANNOT_CONNECT_NOW && 'busy';
+    if ((error as Refusal).code === CANNOT_CONNECT_NOW) return 'busy';
+    onRefusal(error as Refusal);
+    return false;
   } finally {
     await client.end().catch(() => {});
   }

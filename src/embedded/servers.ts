@@ -7,7 +7,7 @@ import { createPayloadCodec } from '../temporal/codec.ts';
 import { startCodecServer } from '../temporal/codec-server.ts';
 import { StartFailure } from './failure.ts';
 import { firstFreePort, retryWhenPortTaken } from './ports.ts';
-import { embedPostgres } from './postgres.ts';
+import { embedPostgres, startWhenUnused } from './postgres.ts';
 import type { Report } from './report.ts';
 import type { Supervisor } from './supervise.ts';
 import { embedTemporal } from './temporal.ts';
@@ -76,7 +76,7 @@ async function startPostgresOnce({
       printLine: report.line,
     }),
   );
-  await report.during('Starting Postgres', () => supervisor.start(part));
+  await report.during('Starting Postgres', (busyWith) => startWhenUnused(() => supervisor.start(part), busyWith));
   return url;
 }
 

@@ -33,6 +33,8 @@ export interface Part {
    * does first, such as a recovery, may take any time.
    */
   isReady(message: unknown): Promise<boolean | 'busy'>;
+  /** what was last in the way of being ready, for the line that says that it did not become so; undefined: unknown */
+  problem?(): string | undefined;
 }
 
 export interface Supervisor {
@@ -172,7 +174,11 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
       if (ready === true) return;
       if (ready === 'busy') deadline = performance.now() + readyMs;
       if (performance.now() > deadline) {
-        throw new StartFailure(`${part.name} was not ready after ${readyMs / 1000} s (log: ${running.log.path})`);
+        const problem = part.problem?.();
+        const reason = problem === undefined ? '' : `: ${problem}`;
+        throw new StartFailure(
+          `${part.name} was not ready after ${readyMs / 1000} s${reason} (log: ${running.log.path})`,
+        );
       }
       await sleep(wait);
     }

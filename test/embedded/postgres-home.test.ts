@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import {
   chmod,
   chown,
@@ -118,6 +119,47 @@ describe('the cluster of a data folder', () => {
       const moved = join(dir, 'moved');
       await rename(original, moved);
       expect((await where(moved)).path).toBe(path);
+    },
+    60_000,
+  );
+
+  asRoot(
+    'is not replaced by an empty one when the folder was moved without it',
+    async () => {
+      await chmod(dir, 0o700);
+      await create();
+      const path = join(await home(), 'postgres');
+      await rm(dirname(path), { recursive: true });
+      const missing =
+        `the database of ${dir}, ${path}, is missing: put it back, or restore a backup (npm run restore), ` +
+        `or delete ${join(dir, 'instance-id')} to start with an empty database.`;
+      // the second start neither, nor one whose Postgres can enter the folder
+      for (const mode of [0o700, 0o700, 0o711]) {
+        await chmod(dir, mode);
+        await expect(create()).rejects.toThrow(missing);
+      }
+      await chmod(dir, 0o700);
+      // a restore puts it there
+      expect((await where()).path).toBe(path);
+      await expect(create()).rejects.toThrow(missing);
+      await rm(join(dir, 'instance-id'));
+      await create();
+      expect(await home()).not.toBe(dirname(path));
+      await rm(dirname(path), { recursive: true, force: true });
+    },
+    60_000,
+  );
+
+  asRoot(
+    'is created by the next start after one that was killed while it created it',
+    async () => {
+      await chmod(dir, 0o700);
+      await create();
+      const path = join(await home(), 'postgres');
+      await rename(path, `${path}.new`);
+      const { url } = await create();
+      expect(existsSync(path)).toBe(true);
+      expect(new URL(url).password).toBe((await password()).trim());
     },
     60_000,
   );
