@@ -179,6 +179,11 @@ export function writeSecret(file: string, value: string): void {
   const folder = openSync(dirname(file), 'r');
   try {
     fsyncSync(folder);
+  syncFolderOf(file);
+}
+
+/** That a file was added or removed is on the disk after a power loss, too. */
+export function syncFolderOf(file: string): void {
   } finally {
     closeSync(folder);
   }

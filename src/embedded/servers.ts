@@ -10,7 +10,7 @@ import { firstFreePort, retryWhenPortTaken } from './ports.ts';
 import { embedPostgres, startWhenUnused } from './postgres.ts';
 import type { Report } from './report.ts';
 import type { Supervisor } from './supervise.ts';
-import { embedTemporal } from './temporal.ts';
+import { embedTemporal, explained } from './temporal.ts';
 import { findTemporal } from './temporal-binary.ts';
 import { hiddenAddress, startUiGuard } from './ui-guard.ts';
 
@@ -102,7 +102,8 @@ async function startTemporalOnce(
   const guard = await startUiGuard({ port: uiPort, target: ui, codecPort: codec.port });
   const { address, part } = embedTemporal({
     binary,
-    dbFile: join(settings.dataDir, 'temporal.db'),
+  const dbFile = join(settings.dataDir, 'temporal.db');
+    dbFile,
     port: await firstFreePort(7233, [uiPort]),
     ui,
     uiCodecEndpoint: guard.codecUrl,
@@ -111,7 +112,7 @@ async function startTemporalOnce(
     .during('Starting Temporal', () => supervisor.start(part))
     .catch(async (error: unknown) => {
       await Promise.all([codec.close(), guard.close()]);
-      throw error;
+      throw explained(error, dbFile);
     });
   return { address, uiUrl: guard.url };
 }

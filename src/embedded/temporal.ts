@@ -1,7 +1,10 @@
 import { createHash, randomBytes } from 'node:crypto';
+import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { hasSearchAttributes } from '../temporal/search-attributes.ts';
 import { SEARCH_ATTRIBUTES, searchAttributeType } from '../workflows/names.ts';
+import { syncFolderOf } from './data-dir.ts';
+import { StartFailure } from './failure.ts';
 import type { Part } from './supervise.ts';
 
 export interface TemporalOptions {
@@ -94,9 +97,45 @@ export function embedTemporal(options: TemporalOptions): { address: string; part
       stopSignal: 'SIGTERM',
       stopMs: 3500,
       readyMs: 60_000,
-      isReady: readiness(address, ['default', mark]),
+      ...makingWhole(dbFile, readiness(address, ['default', mark])),
     },
   };
+}
+
+/**
+ * The server makes the schema of a new database in about a hundred statements, and looks for it in new files only: a database that
+ * was not finished would fail every later start. While one is made there is a file beside it; a start that finds that file makes
+ * the database again.
+ */
+function makingWhole(
+  dbFile: string | undefined,
+  isReady: () => Promise<boolean>,
+): Pick<Part, 'beforeStart' | 'isReady'> {
+  if (dbFile === undefined) return { isReady };
+  const making = `${dbFile}.making`;
+  return {
+    beforeStart: async () => {
+      if (existsSync(making))
+        for (const end of ['', '-wal', '-shm', '-journal']) rmSync(`${dbFile}${end}`, { force: true });
+      if (!existsSync(dbFile)) writeFileSync(making, '', { mode: 0o600 });
+    },
+    isReady: async () => {
+      if (!(await isReady())) return false;
+      if (existsSync(making)) {
+        rmSync(making);
+        syncFolderOf(making);
+      }
+      return true;
+    },
+  };
+}
+
+/** The failure of a start, with what to do where it is due to an incomplete or damaged database. */
+export function explained(error: unknown, dbFile: string): unknown {
+  if (!(error instanceof StartFailure && /malformed|not a database|no such table/.test(error.message))) return error;
+  return new StartFailure(
+    `${error.message}. Move ${dbFile}* away if this stays so: the workers start again what it held.`,
+  );
 }
 
 /** The server registers them last when it starts, which takes it less time than this. */
