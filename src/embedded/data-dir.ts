@@ -48,6 +48,9 @@ export async function openDataDir(path: string, printLine: (line: string) => voi
   } catch (error) {
     if (error instanceof StartFailure) throw error;
     const code = (error as NodeJS.ErrnoException).code ?? 'unknown error';
+    if (code === 'ENOSPC' || code === 'EDQUOT') {
+      throw new StartFailure(`the disk of DATA_DIR ${path} is full (${code}): free some space.`);
+    }
     throw new StartFailure(
       `DATA_DIR ${path} cannot be used (${code}): give this user the folder, or set DATA_DIR to another.`,
     );
@@ -110,8 +113,8 @@ function takeLock(path: string): void {
   const mine = join(path, `${LOCK}.${process.pid}`);
   const lock = join(path, LOCK);
   const content = JSON.stringify(handleOf(process.pid));
-  writeFileSync(mine, content, { mode: 0o600 });
   try {
+    writeFileSync(mine, content, { mode: 0o600 });
     for (let attempt = 0; attempt < 3; attempt++) {
       try {
         linkSync(mine, lock);
@@ -176,14 +179,14 @@ function writeWhole(file: string, content: string, flush = false): void {
 /** Writes a file of `DataDir.secret`. It is there after a power loss, too: what is encrypted or locked with it may be. */
 export function writeSecret(file: string, value: string): void {
   writeWhole(file, value, true);
-  const folder = openSync(dirname(file), 'r');
-  try {
-    fsyncSync(folder);
   syncFolderOf(file);
 }
 
 /** That a file was added or removed is on the disk after a power loss, too. */
 export function syncFolderOf(file: string): void {
+  const folder = openSync(dirname(file), 'r');
+  try {
+    fsyncSync(folder);
   } finally {
     closeSync(folder);
   }

@@ -99,6 +99,33 @@ describe('the data folder', () => {
     expect(await readdir(join(dir, 'data'))).toEqual([]);
   });
 
+  it.each(['ENOSPC', 'EDQUOT'])(
+    'says that its disk is full (%s), and leaves nothing there',
+    async (code) => {
+      const hook = `
+      import fs from 'node:fs';
+      import { syncBuiltinESMExports } from 'node:module';
+      const { writeFileSync } = fs;
+      fs.writeFileSync = (file, ...rest) => {
+        if (!/lock/.test(file)) return writeFileSync(file, ...rest);
+        writeFileSync(file, '');
+        throw Object.assign(new Error('no space'), { code: '${code}' });
+      };
+      syncBuiltinESMExports();`;
+      const preload = `data:text/javascript,${encodeURIComponent(hook)}`;
+      const path = join(dir, 'data');
+      const start = promisify(execFile)(process.execPath, ['--import', preload, builtEntry('start')], {
+        env: { PATH: process.env['PATH'], DATA_DIR: path },
+      });
+      await expect(start).rejects.toMatchObject({
+        code: 1,
+        stdout: `the disk of DATA_DIR ${path} is full (${code}): free some space.\n`,
+      });
+      expect(await readdir(path)).toEqual([]);
+    },
+    30_000,
+  );
+
   it('reports in one line when it cannot be used', async () => {
     await writeFile(join(dir, 'data'), 'a file');
     await expect(open()).rejects.toThrow(/^DATA_DIR \S+ cannot be used \(\w+\): [^\n]+$/);
