@@ -5,6 +5,7 @@ import { migrate, openDatabase } from '../db/open.ts';
 import { describeError, type ErrorDescription } from '../runtime/logger.ts';
 import { createPayloadCodec } from '../temporal/codec.ts';
 import { startCodecServer } from '../temporal/codec-server.ts';
+import { removeUnpacked } from './backup/unpacked.ts';
 import { StartFailure } from './failure.ts';
 import { firstFreePort, retryWhenPortTaken } from './ports.ts';
 import { embedPostgres, startWhenUnused } from './postgres.ts';
@@ -58,8 +59,9 @@ function connectionsFor({ workers, servers }: StartConfig): number {
   return Math.max(FEWEST_CONNECTIONS, CONNECTIONS * (workers + servers) + 20);
 }
 
-/** Starts Postgres; resolves to its URL. */
-export function startPostgres(start: Pick<ServerStart, 'settings' | 'supervisor' | 'report'>): Promise<string> {
+/** Starts Postgres; resolves to its URL. The caller has locked the data folder. */
+export async function startPostgres(start: Pick<ServerStart, 'settings' | 'supervisor' | 'report'>): Promise<string> {
+  await removeUnpacked(start.settings.dataDir, start.settings.storageUrl);
   return retryWhenPortTaken(() => startPostgresOnce(start));
 }
 
@@ -100,9 +102,9 @@ async function startTemporalOnce(
     token: uiPassword(),
   });
   const guard = await startUiGuard({ port: uiPort, target: ui, codecPort: codec.port });
+  const dbFile = join(settings.dataDir, 'temporal.db');
   const { address, part } = embedTemporal({
     binary,
-  const dbFile = join(settings.dataDir, 'temporal.db');
     dbFile,
     port: await firstFreePort(7233, [uiPort]),
     ui,

@@ -273,9 +273,24 @@ describe('npm run restore', () => {
     expect(await restore(signalBefore('SIGKILL', 'rename', /restore-unfinished\.new$/))).toMatchObject({
       signal: 'SIGKILL',
     });
+    const unpacked = () => names().filter((name) => name.endsWith('.unpacked'));
+    expect(unpacked()).toEqual(['postgres-password.unpacked', 'postgres.unpacked', 'storage.unpacked']);
+    // the next start removes what it has unpacked
     expect(await values()).toEqual([{ name: 'since' }]);
+    expect(unpacked()).toEqual([]);
     expect(mail(join(dataDir, 'storage'))).toBe('since');
   }, 60_000);
+
+  it('refuses while the clock says that the backup is not made yet', async () => {
+    const ended = await restore('Date.now = () => Date.parse("2020-02-02T02:02:02.000Z")');
+    expect(ended).toMatchObject({
+      code: 1,
+      output: expect.stringMatching(
+        /^the clock of this machine says 2020-02-02T02:02:02\.000Z, and \S+ was made at 20\S+Z: set the clock\.$/m,
+      ),
+    });
+    await expectUntouched();
+  }, 30_000);
 
   it('has to be run again when it is killed later: until then nothing starts', async () => {
     const steps = [

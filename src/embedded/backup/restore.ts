@@ -1,4 +1,4 @@
-import { chown, mkdir, realpath, rename, rm } from 'node:fs/promises';
+import { chown, mkdir, rename, rm } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { pathToFileURL } from 'node:url';
@@ -17,6 +17,7 @@ import { type ArchiveEntry, extractEntry, readArchive } from './archive.ts';
 import { type Manifest, NAMES } from './backup.ts';
 import { onDataDir, unlessInterrupted } from './data-command.ts';
 import { finishSwap, swapIn, undoSwap } from './swap.ts';
+import { unpackedOf } from './unpacked.ts';
 
 /** Where a backup is restored to. */
 export interface RestoreTarget {
@@ -115,14 +116,10 @@ async function placesOf({ settings, storageUrl, report }: RestoreTarget): Promis
   const { path, runAs } = await clusterOf({ dir: settings.dataDir, printLine: report.line });
   const storage = storageFolder(storageUrl);
   // a link stays, and what it names is replaced
-  const place = async (to: string): Promise<Place> => {
-    const real = await realpath(to).catch(() => to);
-    return { path: real, unpacked: `${real}.unpacked` };
-  };
   return {
-    password: await place(join(settings.dataDir, 'postgres-password')),
-    postgres: { ...(await place(path)), owner: runAs },
-    storage: storage === undefined ? undefined : await place(storage),
+    password: await unpackedOf(join(settings.dataDir, 'postgres-password')),
+    postgres: { ...(await unpackedOf(path)), owner: runAs },
+    storage: storage === undefined ? undefined : await unpackedOf(storage),
   };
 }
 
@@ -185,10 +182,23 @@ function checkManifest(file: string, manifest: Manifest, keyId: string): void {
       `${file} was made by version ${manifest.version}: restore it with that version or a later one.`,
     );
   }
+  checkClock(file, manifest.made_at);
   if (manifest.encryption_key === keyId) return;
   throw new StartFailure(
     `${file} was made with the encryption key ${manifest.encryption_key}, and the one in force is ${keyId}: ` +
       'set ENCRYPTION_KEY to that key, or put it back in the file encryption-key of DATA_DIR.',
+  );
+}
+
+/** Clocks of two machines may differ by so much. */
+const CLOCK_MS = 60_000;
+
+/** The mark of a restore is its time, from which sends of the day before it are looked for in mailboxes. */
+function checkClock(file: string, madeAt: string): void {
+  const now = Date.now();
+  if (now > Date.parse(madeAt) - CLOCK_MS) return;
+  throw new StartFailure(
+    `the clock of this machine says ${new Date(now).toISOString()}, and ${file} was made at ${madeAt}: set the clock.`,
   );
 }
 
