@@ -72,8 +72,11 @@ function selectedFolder(session: ImapSession, mailbox: MailboxObject): SelectedF
   };
 }
 
-/** When a server refuses without a response code, imapflow has asked by LIST whether the folder exists. */
-function isMissing(error: unknown): boolean {
+/**
+ * Whether SELECT or EXAMINE was refused since the folder does not exist. When a server refuses without a response code,
+ * imapflow has asked by LIST.
+ */
+export function isMissing(error: unknown): boolean {
   if (!(error instanceof MailError) || !error.refused) return false;
   return refusedAsMissing(error) || (error.cause as { mailboxMissing?: boolean } | undefined)?.mailboxMissing === true;
 }

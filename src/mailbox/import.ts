@@ -2,16 +2,18 @@ import { DAY } from '../duration.ts';
 import { fetchMetaIfSent, fetchMetaOf, type MessageMeta } from '../imap/fetch.ts';
 import { leftOutMessages, listUidsIn } from '../imap/list-uids.ts';
 import { refusedAs, refusedAsMissing } from '../imap/response-codes.ts';
+import { isMissing, selectFolder } from '../imap/select.ts';
 import { MailError } from '../mail-wire/mail-error.ts';
 import { PartUnavailable } from '../outage.ts';
 import type { SyncContext } from './context.ts';
 import { ingest, type IngestTarget } from './ingest/ingest.ts';
 import { undeliveredIn } from './ingest/fetch.ts';
 import { isTokenEnd } from './logins.ts';
-import { assertSelected, type Selection, withSelected } from './selected.ts';
-import { type FolderState, loadFolders } from './store/folders.ts';
+import { assertSelected, type Selection, selectionOf, withSelected } from './selected.ts';
+import { type FolderState, loadFolder, loadFolders } from './store/folders.ts';
 import { uidsToImport } from './store/import-folders.ts';
 import { locatedUids, newestLocations } from './store/locations.ts';
+import { syncOnce } from './sync-pass.ts';
 
 export interface ImportOptions {
   /** messages that arrived since then are imported; null: however old */
@@ -48,7 +50,7 @@ const CHUNK = 500;
  *   completely, both once all others are imported; MailError; ImportStopped
  */
 export async function importMail(ctx: SyncContext, options: ImportOptions): Promise<void> {
-  const done: Imported = { losses: 0, leftOut: 0 };
+  const done: Imported = { losses: 0, leftOut: 0, changed: new Set() };
   for (const folder of await foldersToRead(ctx, options)) {
     if (options.signal.aborted) return;
     await importFolder(ctx, folder, options, done);
@@ -86,6 +88,8 @@ interface Imported {
   losses: number;
   /** messages for which the storage has no room */
   leftOut: number;
+  /** ids of folders that the server has changed or deleted, as an attempt to read them showed */
+  changed: Set<string>;
   /** why a folder could not be read completely */
   unread?: MailError;
 }
@@ -96,36 +100,65 @@ async function importFolder(
   options: ImportOptions,
   done: Imported,
 ): Promise<void> {
-  const read = new Set<number>();
   const before = { ...done };
   let readBelow: number | null = null;
-  const noteRefusal = (refusal: MailError) => {
-    // Not ours to read, or deleted since: no later attempt would find more.
-    if (refusedAs('forbidden', refusal) || refusedAsMissing(refusal)) return;
-    done.unread = refusal;
-  };
   try {
-    for (let left = true; left && !options.signal.aborted; ) {
-      const [newest] = await newestLocations(ctx.db, folder.id, 1);
-      const round = (selection: Selection) => {
-        // UIDNEXT stays behind on some servers: what was known before is listed in this round
-        readBelow = selection.uidNext && Math.max(selection.uidNext, (newest?.uid ?? 0) + 1);
-        return importRound(ctx, { folder, selection, read, done }, options);
-      };
-      left = (await withSelected(ctx.session, folder.path, round, noteRefusal)) ?? false;
-    }
+    const now = done.changed.has(folder.id) ? await syncedFolder(ctx, folder) : folder;
+    if (now) readBelow = await readFolder(ctx, now, options, done);
   } catch (error) {
     if (!(error instanceof MailError)) throw error;
     if (!ctx.session.client.usable) {
       await renewAfterLoss(ctx, options, done, error);
       return importFolder(ctx, folder, options, done);
     }
-    done.unread = error;
+    if (isChanged(error) && !done.changed.has(folder.id)) {
+      done.changed.add(folder.id);
+      return importFolder(ctx, folder, options, done);
+    }
+    // Not ours to read, or deleted since: no later attempt would find more.
+    if (!refusedAs('forbidden', error) && !refusedAsMissing(error)) done.unread = error;
   }
   const isRead = done.unread === before.unread && done.leftOut === before.leftOut;
   if (isRead && !options.signal.aborted) {
     await options.run?.onDone(folder.id, readBelow);
   }
+}
+
+/** Reads a folder in rounds, the last of which finds nothing. Returns its UIDNEXT, or above its highest UID; null: unknown. */
+async function readFolder(
+  ctx: SyncContext,
+  folder: FolderState,
+  options: ImportOptions,
+  done: Imported,
+): Promise<number | null> {
+  const read = new Set<number>();
+  let readBelow: number | null = null;
+  for (let left = true; left && !options.signal.aborted; ) {
+    const [newest] = await newestLocations(ctx.db, folder.id, 1);
+    const selection = selectionOf(ctx.session, await selectFolder(ctx.session, folder.path));
+    // UIDNEXT stays behind on some servers: what was known before is listed in this round
+    readBelow = selection.uidNext && Math.max(selection.uidNext, (newest?.uid ?? 0) + 1);
+    left = await importRound(ctx, { folder, selection, read, done }, options);
+  }
+  return readBelow;
+}
+
+/** The UIDs of a folder are others than those that the store has. */
+class UidsChanged extends MailError {
+  constructor() {
+    super('provider_error', 'imap', 'the UIDs of a folder have changed');
+    this.name = 'UidsChanged';
+  }
+}
+
+/** Whether a sync pass may find the folder at another path, with other UIDs, or deleted. */
+const isChanged = (error: MailError) => isMissing(error) || error instanceof UidsChanged;
+
+/** The folder after a sync pass; undefined: it was deleted, or can no longer hold messages. */
+async function syncedFolder(ctx: SyncContext, { id, path }: FolderState): Promise<FolderState | undefined> {
+  await syncOnce(ctx, { changed: new Set([path]) });
+  const folder = await loadFolder(ctx.db, id);
+  return folder?.selectable && folder.vacating === null ? folder : undefined;
 }
 
 /** Opens a new connection, unless the last one has ended for another reason than what was requested. */
@@ -160,8 +193,8 @@ async function importRound(
 ): Promise<boolean> {
   if (selection.exists === 0) return false;
   if (folder.uidValidity !== null && selection.uidValidity !== folder.uidValidity) {
-    // The watch maps the stored UIDs first.
-    throw new MailError('provider_error', 'imap', 'the UIDs of a folder have changed');
+    // A sync pass maps the stored UIDs first.
+    throw new UidsChanged();
   }
   const { uids, complete } = await listWanted(ctx, folder, options, read);
   const before = read.size;
