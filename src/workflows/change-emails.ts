@@ -84,6 +84,8 @@ class Run {
   #failures = 0;
   /** when a step was last made without a failure */
   #workedAt = Date.now();
+  /** when the first of the present failures of the mail server was seen */
+  #failsSince: number | undefined;
 
   constructor(input: ChangeEmailsInput, shown: StateTracker) {
     this.#input = input;
@@ -99,6 +101,7 @@ class Run {
       this.#shown.enter('changing', { counts: { ...progress }, lastError: null });
       this.#failures = 0;
       this.#workedAt = Date.now();
+      this.#failsSince = undefined;
       this.#looks = isBehind ? this.#looks + 1 : 0;
       // a worker of an earlier version continues at once
       if (!(isBehind || pauseMs !== undefined) || !patched('await-turn')) return undefined;
@@ -116,16 +119,24 @@ class Run {
   async #afterFailure(failed: Failed): Promise<BatchProgress | undefined> {
     const { batchId, patienceMs = PATIENCE_MS } = this.#input;
     if (failed.kind !== 'failed' || OUTAGES.includes(failed.code)) {
+      this.#failsSince = undefined;
       await this.#wait(OUTAGE_MS, 'for this installation to be available', failed);
       return undefined;
     }
-    const isPatient = failed.code === 'provider_error' && Date.now() - this.#workedAt < patienceMs;
+    const isPatient = failed.code === 'provider_error' && this.#serverFailsFor() < patienceMs;
     if (!isPatient || !patched('await-mail-server')) {
       return failBatch({ batchId, error: { code: failed.code as ErrorCode, detail: failed.detail } });
     }
     this.#failures += 1;
     await this.#wait(waitAfter(this.#failures, SERVER_BACKOFF), 'for the mail server', failed);
     return undefined;
+  }
+
+  /** How long the mail server has failed without a success or an outage of this installation in between, ms. */
+  #serverFailsFor(): number {
+    this.#failsSince ??= Date.now();
+    // an earlier version counts from the last step that was made
+    return Date.now() - (patched('patience-from-failure') ? this.#failsSince : this.#workedAt);
   }
 
   async #wait(ms: number, summary: string, failed?: Failed): Promise<void> {

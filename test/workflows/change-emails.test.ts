@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { withFailures } from '../../src/activities/failures.ts';
 import { MailError } from '../../src/mail-wire/mail-error.ts';
@@ -7,8 +8,18 @@ import { startTestWorkers, type TestWorkers } from '../helpers/product/temporal-
 
 /** A change of many emails as a run: its steps, and its end when it cannot be made. */
 
+/** A step that fails after some time. */
+class Late {
+  readonly ms: number;
+  readonly error: Error;
+  constructor(ms: number, error: Error) {
+    this.ms = ms;
+    this.error = error;
+  }
+}
+
 let workers: TestWorkers;
-/** what the next steps return or throw: a number of pending emails, a member of the result, or an error */
+/** what the next steps return or throw, late if at all: a number of pending emails, a member of the result, or an error */
 let steps: (number | object)[] = [];
 let ended: object[] = [];
 
@@ -20,6 +31,10 @@ beforeAll(async () => {
       async changeEmailsOf() {
         const step = steps.shift() ?? 0;
         if (step instanceof Error) throw step;
+        if (step instanceof Late) {
+          await sleep(step.ms);
+          throw step.error;
+        }
         return typeof step === 'number' ? progress(step) : { ...progress(1), ...step };
       },
       async failBatch(input: object) {
@@ -75,6 +90,12 @@ it('ends when the mail server is away for too long', async () => {
   const { batchId, result } = await run({ patienceMs: 0 });
   expect(result).toMatchObject({ failed: 3, pending: 0 });
   expect(ended).toEqual([{ batchId, error: { code: 'provider_error', detail: 'connection refused' } }]);
+});
+
+it('waits for a mail server that fails after a long time without a step', async () => {
+  steps = [1, new Late(1_500, unreachable())];
+  expect((await run({ patienceMs: 1_000 })).result).toEqual(progress(0));
+  expect(ended).toEqual([]);
 });
 
 it('sleeps while an earlier batch comes first, and as long as the mail server asks', async () => {
