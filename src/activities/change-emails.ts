@@ -28,7 +28,8 @@ export type { BatchProgress };
 /** How emails move to Trash; one that the account does not include is no target. */
 async function trashOf(ctx: SyncContext): Promise<Pick<BatchChange, 'findTarget' | 'trash'>> {
   const { folder } = await placeOf(ctx, 'TRASH');
-  return folder ? { findTarget: () => ensureRoleFolder(ctx, 'TRASH') } : { trash: (id) => trashEmail(ctx, id) };
+  if (folder) return { findTarget: () => ensureRoleFolder(ctx, 'TRASH') };
+  return { trash: (id, also) => trashEmail(ctx, id, { also }) };
 }
 
 /** Emails of one transaction; each has an event with its body. */
@@ -55,7 +56,7 @@ interface BatchRef {
   batchId: string;
 }
 
-/** Changes the next pending emails of a batch; false: none is pending, or the batch has ended. One by one, it stops when `isOver`. */
+/** Changes the next pending emails of a batch, and stops between single ones when `isOver`; false: none is pending, or it has ended. */
 export async function changeNextOf(
   deps: MailboxDeps,
   { accountId, batchId, oneByOne, isOver }: BatchRef & { oneByOne: boolean; isOver: () => boolean },
@@ -66,7 +67,7 @@ export async function changeNextOf(
   const change = async (ctx: SyncContext, items: BatchItem[]) => {
     const findTarget: BatchChange['findTarget'] = folderId === undefined ? undefined : () => targetOf(ctx, folderId);
     const where = trash ? await trashOf(ctx) : { findTarget };
-    await changeMany(ctx, items, { batchId, flags, givesUp: oneByOne, ...where });
+    await changeMany(ctx, items, { batchId, flags, givesUp: oneByOne, ...where, ...(oneByOne ? {} : { isOver }) });
   };
   if (!oneByOne) await withMailbox(deps, accountId, (ctx) => change(ctx, next.items));
   else {
@@ -164,7 +165,8 @@ export function createBatchActivities(deps: MailboxDeps) {
         // the next step meets the failure again
         if (!isAnyDone || !(error instanceof MailError)) throw withRefusal(error);
       }
-      return progressOfBatch(deps.db, batchId);
+      // the last emails may have been changed just now
+      return completeBatch(deps.db, batchId);
     });
   }
 

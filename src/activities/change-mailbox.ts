@@ -47,7 +47,7 @@ export function createChangeEmailActivities(deps: MailboxDeps) {
 
   /** Moves an email to Trash, which is created if it is missing. */
   function trashEmail({ accountId, emailId }: OfEmail): Promise<void> {
-    return runChange(deps, accountId, (ctx, run) => trash(ctx, emailId, run));
+    return runChange(deps, accountId, (ctx, run) => trash(ctx, emailId, { finishes: run }));
   }
 
   /** Changes flags of an email, then its folder. */

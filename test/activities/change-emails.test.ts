@@ -1,8 +1,9 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it, jest } from '@jest/globals';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { eq } from 'drizzle-orm';
 import { createBatchActivities } from '../../src/activities/change-emails.ts';
-import { createBatch, listBatchResults } from '../../src/db/queries/batches.ts';
+import { changeAccount } from '../../src/db/queries/accounts.ts';
+import { createBatch, getBatch, listBatchResults } from '../../src/db/queries/batches.ts';
 import { emails, folders, type StoredBatchChange } from '../../src/db/schema/index.ts';
 import { listFoldersWithStatus } from '../../src/imap/list.ts';
 import { withMailbox, type MailboxDeps } from '../../src/mailbox/with-mailbox.ts';
@@ -110,6 +111,53 @@ it('a step that changes emails one by one stops when it is cancelled', async () 
   const { changeEmailsOf } = createBatchActivities(deps);
   await expect(environment.run(changeEmailsOf, { accountId, batchId: batch, sleeps: true })).rejects.toThrow();
   expect((await results(batch)).filter((each) => each === 'pending')).toHaveLength(MANY - 1);
+});
+
+it('a step that changes emails alone stops when it is cancelled', async () => {
+  const rows = await deps.db.select().from(folders).where(eq(folders.accountId, accountId));
+  const batch = await stored(ids, { folderId: rows.find(({ path }) => path === 'Work')!.id });
+  await deps.sessions.drop(accountId);
+  imap.capabilities = PLAIN;
+  const environment = new MockActivityEnvironment({ attempt: 1 });
+  imap.script.command = (command) => {
+    if (command.name === 'UID COPY') environment.cancel();
+    return false;
+  };
+  const { changeEmailsOf } = createBatchActivities(deps);
+  await expect(environment.run(changeEmailsOf, { accountId, batchId: batch, sleeps: true })).rejects.toThrow();
+  expect((await results(batch)).filter((each) => each === 'pending')).toHaveLength(MANY - 1);
+});
+
+it('a batch of which the last emails are changed after the time of a step is completed by it', async () => {
+  const batch = await stored(ids);
+  const now = performance.now.bind(performance);
+  let later = 0;
+  const clock = jest.spyOn(performance, 'now').mockImplementation(() => now() + later);
+  imap.script.command = (command) => {
+    if (command.name === 'UID STORE') later = 60_000;
+    return false;
+  };
+  try {
+    expect(await step(batch, 1)).toMatchObject({ changed: MANY, pending: 0 });
+  } finally {
+    clock.mockRestore();
+  }
+  expect(await getBatch(deps.db, accountId, batch)).toMatchObject({ status: 'completed' });
+});
+
+it('an email that was moved to a Trash outside the account is changed, although its worker stops then', async () => {
+  imap.createFolder('Trash', ['\\Trash']);
+  await changeAccount(deps.db, accountId, { folderChoice: { exclude: ['TRASH'] } });
+  const batch = await stored(ids.slice(0, 1), { trash: true });
+  const stopping: MailboxDeps = {
+    ...deps,
+    storage: { ...deps.storage, delete: () => Promise.reject(new Error('killed')) },
+  };
+  const { changeEmailsOf } = createBatchActivities(stopping);
+  const attempt = new MockActivityEnvironment({ attempt: 1 });
+  await expect(attempt.run(changeEmailsOf, { accountId, batchId: batch, sleeps: true })).rejects.toThrow();
+  expect(imap.folder('Trash').messages).toHaveLength(1);
+  expect(await step(batch, 2)).toMatchObject({ changed: 1, failed: 0 });
 });
 
 it('a mail server that cuts every connection fails no email', async () => {

@@ -31,10 +31,12 @@ export interface BatchChange {
   flags?: FlagChange | undefined;
   /** finds the folder to move them to */
   findTarget?: (() => Promise<FolderState>) | undefined;
-  /** moves one email to a Trash that the account does not include */
-  trash?: ((emailId: string) => Promise<void>) | undefined;
+  /** moves one email to a Trash that the account does not include; `also` runs in the transaction that deletes it */
+  trash?: ((emailId: string, also: (tx: Tx) => Promise<void>) => Promise<void>) | undefined;
   /** an email that fails without a refusal is given up, and does not stop the others, unless the connection ended */
   givesUp: boolean;
+  /** the emails that are left to be changed alone stay pending when it returns true; left out: they never do */
+  isOver?: () => boolean;
 }
 
 interface Located extends BatchItem {
@@ -65,7 +67,10 @@ export async function changeMany(ctx: SyncContext, items: readonly BatchItem[], 
   }
   let left: readonly BatchItem[] = alone;
   for (const group of groups.values()) left = [...left, ...(await changeGroup(ctx, group, { ...change, target }))];
-  for (const item of left) await changeAlone(ctx, item, change);
+  for (const item of left) {
+    if (change.isOver?.()) return;
+    await changeAlone(ctx, item, change);
+  }
 }
 
 /** Gmail's labels, and moves by a copy, have steps for each email. */
@@ -163,7 +168,7 @@ async function changeAlone(ctx: SyncContext, item: BatchItem, change: BatchChang
   try {
     if (flags) await changeFlags(ctx, item.emailId, flags);
     if (findTarget) await moveEmail(ctx, item.emailId, findTarget);
-    await trash?.(item.emailId);
+    await trash?.(item.emailId, (tx) => itemsChanged(tx, batchId, [item]));
   } catch (error) {
     const failure = failureOf(error, givesUp && isOpen(ctx));
     if (!failure) throw error;

@@ -1,6 +1,7 @@
 import { ApiError } from '../../contract/errors.ts';
 import { recordFinishedRun, type RunRef } from '../../db/coordination/finished-runs.ts';
 import { inLease } from '../../db/coordination/lease.ts';
+import type { Tx } from '../../db/driver/client.ts';
 import { hasMove } from '../../imap/command.ts';
 import { expungeMessages } from '../../imap/expunge.ts';
 import { fetchMeta } from '../../imap/fetch.ts';
@@ -17,16 +18,25 @@ import type { EmailLocation } from '../store/moves.ts';
 import { type EmailLocations, LocationChanged, locateEmail, openLocation } from './locate.ts';
 import { moveEmail, VIEWS } from './move.ts';
 
+/** What is committed with the end of a move to Trash. */
+export interface WithTrash {
+  /** the run that this completes */
+  finishes?: RunRef | undefined;
+  /** runs in the transaction that deletes an email, where the account does not include Trash */
+  also?: ((tx: Tx) => Promise<void>) | undefined;
+}
+
 /**
  * Moves an email to Trash, which is created if it is missing. If the account does not include Trash, the email leaves the store, with
- * its event. `finishes`: the run that this completes.
+ * its event.
  * @throws ApiError not_found; MailError
  */
-export async function trashEmail(ctx: SyncContext, emailId: string, finishes?: RunRef): Promise<void> {
+export async function trashEmail(ctx: SyncContext, emailId: string, commits: WithTrash = {}): Promise<void> {
+  const { finishes } = commits;
   const { path, folder } = await placeOf(ctx, 'TRASH');
   if (folder) return moveEmail(ctx, emailId, () => ensureRoleFolder(ctx, 'TRASH'), finishes);
   try {
-    await moveOut(ctx, emailId, path, finishes);
+    await moveOut(ctx, emailId, path, commits);
   } catch (error) {
     // an earlier attempt, or the watch that saw it leave, has taken it out of the store; one just sent is not in it yet
     const isOut = error instanceof ApiError && error.code === 'not_found';
@@ -39,7 +49,7 @@ export async function trashEmail(ctx: SyncContext, emailId: string, finishes?: R
  * Moves an email into a folder that the account does not include. Steps: 1 MOVE, or COPY and EXPUNGE; 2 EXPUNGE in the other folders
  * that hold it; 3 commit. Safe to repeat after each, and after the COPY.
  */
-async function moveOut(ctx: SyncContext, emailId: string, path: string, finishes: RunRef | undefined): Promise<void> {
+async function moveOut(ctx: SyncContext, emailId: string, path: string, commits: WithTrash): Promise<void> {
   await locateEmail(ctx, emailId, async (locations) => {
     const [from, ...others] = leavesOf(locations);
     const isCopied = !hasMove(ctx.session) && (await hasCopy(ctx, from, path));
@@ -56,7 +66,7 @@ async function moveOut(ctx: SyncContext, emailId: string, path: string, finishes
       await expungeMessages(ctx.session, [other.uid]);
     }
     // 3.
-    await forget(ctx, emailId, { locations, finishes });
+    await forget(ctx, emailId, { ...commits, locations });
   });
 }
 
@@ -78,13 +88,14 @@ function leavesOf(locations: EmailLocations): EmailLocations {
 async function forget(
   ctx: SyncContext,
   emailId: string,
-  { locations, finishes }: { locations: EmailLocations; finishes: RunRef | undefined },
+  { locations, finishes, also }: WithTrash & { locations: EmailLocations },
 ): Promise<void> {
   const unused = await inLease(ctx.db, ctx.lease, async (tx) => {
     const stored = [...(await locateEmails(tx, [emailId])).values()];
     await recordDeletions(tx, ctx.account.id, stored, new Date());
     for (const location of stored.length > 0 ? locations : []) await countTakenOut(tx, location);
     if (finishes) await recordFinishedRun(tx, finishes);
+    await also?.(tx);
     return deleteEmails(tx, [emailId]);
   });
   await ctx.storage.delete(unused);
