@@ -6,13 +6,16 @@ import { deleteEndedSends } from '../outgoing/send-state.ts';
 
 /** Rows that are deleted at an age. */
 export interface Retention {
+  /** what they are, for logs */
+  rows: string;
   ageMs: number;
   /** deletes some of those from before `before`; returns how many */
   deleteBefore(db: Db, before: Date): Promise<number>;
 }
 
 const DAY_MS = 24 * 60 * 60 * 1000;
-const days = (count: number, deleteBefore: Retention['deleteBefore']): Retention => ({
+const days = (count: number, rows: string, deleteBefore: Retention['deleteBefore']): Retention => ({
+  rows,
   ageMs: count * DAY_MS,
   deleteBefore,
 });
@@ -23,27 +26,27 @@ const days = (count: number, deleteBefore: Retention['deleteBefore']): Retention
  */
 export function retentions({ auditRetentionMs = 90 * DAY_MS }: { auditRetentionMs?: number }): readonly Retention[] {
   return [
-    days(30, deleteDeliveriesBefore),
-    days(30, deleteEventsBefore),
+    days(30, 'deliveries', deleteDeliveriesBefore),
+    days(30, 'events', deleteEventsBefore),
     // the overview shows a day
-    days(7, deleteAttemptCountsBefore),
-    days(30, deleteAlertsBefore),
+    days(7, 'attempt counts', deleteAttemptCountsBefore),
+    days(30, 'alerts', deleteAlertsBefore),
     // responses to idempotent calls
-    days(1, deleteIdempotencyKeysBefore),
-    days(30, deleteEndedSends),
-    days(30, deleteEndedDrafts),
-    days(30, deleteBatchesBefore),
+    days(1, 'idempotency keys', deleteIdempotencyKeysBefore),
+    days(30, 'sends', deleteEndedSends),
+    days(30, 'drafts', deleteEndedDrafts),
+    days(30, 'batches', deleteBatchesBefore),
     // the tracking of a deleted email, whose links in other mailboxes work that long
-    days(365, deleteUnusedTracking),
+    days(365, 'tracking records', deleteUnusedTracking),
     // these have ended
-    days(0, deleteSessionsBefore),
-    days(0, deleteSignInsBefore),
-    days(7, deleteDeviceSignInsBefore),
+    days(0, 'sessions', deleteSessionsBefore),
+    days(0, 'sign-ins', deleteSignInsBefore),
+    days(7, 'sign-ins on another device', deleteDeviceSignInsBefore),
     // the connect page says for a week that a link has expired
-    days(7, deleteAuthLinksBefore),
+    days(7, 'auth links', deleteAuthLinksBefore),
     // a run that lost its worker waits until one is available again
-    days(7, deleteFinishedRunsBefore),
-    { ageMs: auditRetentionMs, deleteBefore: deleteAuditRecordsBefore },
+    days(7, 'finished runs', deleteFinishedRunsBefore),
+    { rows: 'audit records', ageMs: auditRetentionMs, deleteBefore: deleteAuditRecordsBefore },
   ];
 }
 
@@ -110,8 +113,8 @@ function deleteBatchesBefore(db: Db, before: Date): Promise<number> {
       select id from batches where created_at < ${before.toISOString()}::timestamptz and status = 'completed'
       order by created_at, id limit 1
     ), items as (
-      delete from batch_items where (batch_id, position) = any(array(
-        select (i.batch_id, i.position) from batch_items i join old on old.id = i.batch_id limit ${ROWS_PER_STATEMENT}
+      delete from batch_items where ctid = any(array(
+        select i.ctid from batch_items i join old on old.id = i.batch_id limit ${ROWS_PER_STATEMENT}
       )) returning position
     ), empty as (
       delete from batches where id in (select id from old)
@@ -123,64 +126,55 @@ function deleteBatchesBefore(db: Db, before: Date): Promise<number> {
 
 /** Deletes counts of attempts from before `before`; returns how many. */
 function deleteAttemptCountsBefore(db: Db, before: Date): Promise<number> {
-  return deleteOldest(db, before, { table: sql`attempt_counts`, key: sql`(minute, endpoint_id)`, at: sql`minute` });
+  return deleteOldest(db, before, { table: sql`attempt_counts`, at: sql`minute` });
 }
 
 /** Deletes audit records from before `before`; returns how many. */
 export function deleteAuditRecordsBefore(db: Db, before: Date): Promise<number> {
-  return deleteOldest(db, before, { table: sql`audit_records`, key: sql`id`, at: sql`at` });
+  return deleteOldest(db, before, { table: sql`audit_records`, at: sql`at` });
 }
 
-/** Deletes stored responses of idempotent calls from before `before`; returns how many. */
-async function deleteIdempotencyKeysBefore(db: Db, before: Date): Promise<number> {
-  return count(
-    db,
-    sql`
-    with expired as (
-      delete from idempotency_keys where (api_key_id, key) in (
-        select api_key_id, key from idempotency_keys where created_at < ${before.toISOString()}::timestamptz
-        order by created_at limit ${ROWS_PER_STATEMENT}
-      ) returning key
-    )
-    select count(*) from expired`,
-  );
+/** Deletes stored responses of idempotent calls from before `before`, but not of keys that a call has just reserved again; returns how many. */
+function deleteIdempotencyKeysBefore(db: Db, before: Date): Promise<number> {
+  return deleteOldest(db, before, { table: sql`idempotency_keys`, at: sql`created_at` });
 }
 
 /** Deletes sessions that ended before `before`; returns how many. */
 function deleteSessionsBefore(db: Db, before: Date): Promise<number> {
-  return deleteOldest(db, before, { table: sql`sessions`, key: sql`digest`, at: sql`expires_at` });
+  return deleteOldest(db, before, { table: sql`sessions`, at: sql`expires_at` });
 }
 
 /** Deletes sign-ins at a provider that expired before `before`; returns how many. */
 function deleteSignInsBefore(db: Db, before: Date): Promise<number> {
-  return deleteOldest(db, before, { table: sql`oauth_sign_ins`, key: sql`id`, at: sql`expires_at` });
+  return deleteOldest(db, before, { table: sql`oauth_sign_ins`, at: sql`expires_at` });
 }
 
 /** Deletes sign-ins on another device that expired before `before`, connected or not; returns how many. */
 function deleteDeviceSignInsBefore(db: Db, before: Date): Promise<number> {
-  return deleteOldest(db, before, { table: sql`device_sign_ins`, key: sql`id`, at: sql`expires_at` });
+  return deleteOldest(db, before, { table: sql`device_sign_ins`, at: sql`expires_at` });
 }
 
 /** Deletes links to the connect page that expired before `before`, used or not; returns how many. */
 function deleteAuthLinksBefore(db: Db, before: Date): Promise<number> {
-  return deleteOldest(db, before, { table: sql`auth_links`, key: sql`id`, at: sql`expires_at` });
+  return deleteOldest(db, before, { table: sql`auth_links`, at: sql`expires_at` });
 }
 
 /** Deletes the records of runs that finished before `before`; returns how many. */
 export function deleteFinishedRunsBefore(db: Db, before: Date): Promise<number> {
-  return deleteOldest(db, before, { table: sql`finished_runs`, key: sql`run_id`, at: sql`finished_at` });
+  return deleteOldest(db, before, { table: sql`finished_runs`, at: sql`finished_at` });
 }
 
 /** Deletes the oldest rows of a table whose `at` is before `before`; returns how many. */
-function deleteOldest(db: Db, before: Date, { table, key, at }: { table: SQL; key: SQL; at: SQL }): Promise<number> {
+function deleteOldest(db: Db, before: Date, { table, at }: { table: SQL; at: SQL }): Promise<number> {
+  const isOld = sql`${at} < ${before.toISOString()}::timestamptz`;
   return count(
     db,
+    // by their ctid: no index serves a list of keys of several columns. Asked again of a row that was changed since
     sql`
     with expired as (
-      delete from ${table} where ${key} = any(array(
-        select ${key} from ${table} where ${at} < ${before.toISOString()}::timestamptz
-        order by ${at}, ${key} limit ${ROWS_PER_STATEMENT}
-      )) returning ${key}
+      delete from ${table} where ctid = any(array(
+        select ctid from ${table} where ${isOld} order by ${at} limit ${ROWS_PER_STATEMENT}
+      )) and ${isOld} returning ${at}
     )
     select count(*) from expired`,
   );

@@ -341,6 +341,8 @@ export async function deleteEndedDrafts(db: Db, before: Date): Promise<number> {
       select id from drafts
       where state in ('superseded', 'sent', 'deleted', 'failed') and updated_at < ${before.toISOString()}::timestamptz
         and email_id is null and input_key is null
-      order by updated_at limit ${ROWS_PER_STATEMENT}))`);
+      order by updated_at limit ${ROWS_PER_STATEMENT}
+      -- asked again of a row that was changed since
+    )) and updated_at < ${before.toISOString()}::timestamptz`);
   return rowCount ?? 0;
 }

@@ -316,7 +316,9 @@ export async function deleteEndedSends(db: Db, before: Date): Promise<number> {
       where created_at < ${before.toISOString()}::timestamptz and updated_at < ${before.toISOString()}::timestamptz
         and state in ('sent', 'unknown', 'failed')
         and input_key is null and storage_key is null and email is null
-      order by created_at limit ${ROWS_PER_STATEMENT}))`);
+      order by created_at limit ${ROWS_PER_STATEMENT}
+      -- asked again of a row that was changed since
+    )) and updated_at < ${before.toISOString()}::timestamptz`);
   return rowCount ?? 0;
 }
 

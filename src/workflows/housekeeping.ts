@@ -10,10 +10,13 @@ import { classOf, trackState } from './run-state.ts';
  * and restarts lost workflows.
  */
 
-const { deleteExpired, repairDeliveries } = proxyActivities<HousekeepingActivities>({
-  taskQueue: QUEUES.commands,
-  startToCloseTimeout: '5m',
-  heartbeatTimeout: '60s',
+const bounded = { taskQueue: QUEUES.commands, startToCloseTimeout: '5m', heartbeatTimeout: '60s' } as const;
+const { deleteExpired } = proxyActivities<HousekeepingActivities>({
+  ...bounded,
+  retry: { initialInterval: '10s', maximumInterval: '10m', maximumAttempts: 5 },
+});
+const { repairDeliveries } = proxyActivities<HousekeepingActivities>({
+  ...bounded,
   retry: { initialInterval: '10s', maximumInterval: '10m' },
 });
 const { ensureAccounts } = proxyActivities<AccountActivities>({
@@ -29,16 +32,18 @@ export async function housekeeping(): Promise<void> {
   const shown = trackState('working');
   while (!workflowInfo().continueAsNewSuggested) {
     shown.enter('working', { lastError: null });
-    while (!(await deleteExpired()).done);
+    // repeated in an hour; what fails stops nothing else
+    const onFailure = (error: unknown) => shown.enter('working', { lastError: classOf(readFailure(error)) });
+    await deleteAllExpired().catch(onFailure);
     await repairDeliveries();
-    try {
-      await ensureAccounts();
-    } catch (error) {
-      shown.enter('working', { lastError: classOf(readFailure(error)) });
-      // repeated in an hour, and by every worker when it starts
-    }
+    // each worker does it too, when it starts
+    await ensureAccounts().catch(onFailure);
     shown.enter('waiting', { nextAttemptMs: HOUR_MS });
     await sleep(HOUR_MS, { summary: 'next round' });
   }
   await continueAsNew<typeof housekeeping>();
+}
+
+async function deleteAllExpired(): Promise<void> {
+  while (!(await deleteExpired()).done);
 }

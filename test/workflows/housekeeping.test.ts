@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Client } from '@temporalio/client';
+import { ApplicationFailure } from '@temporalio/common';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { sql } from 'drizzle-orm';
 import { createHousekeepingActivities } from '../../src/activities/housekeeping.ts';
@@ -180,6 +181,21 @@ describe('housekeeping', () => {
     const handle = await client.workflow.start(WORKFLOWS.housekeeping, options);
     await waitFor(async () => JSON.stringify(await handle.fetchHistory()).includes('timerStartedEventAttributes'));
     expect(done).toEqual(['deleteExpired', 'deleteExpired', 'deleteExpired', 'repairDeliveries', 'ensureAccounts']);
+    await handle.terminate();
+    await stop();
+  });
+
+  it('repairs deliveries and accounts though what has expired cannot be deleted', async () => {
+    const done: string[] = [];
+    const { client, stop } = await startTestWorkers({
+      deleteExpired: () => Promise.reject(ApplicationFailure.nonRetryable('statement timeout')),
+      repairDeliveries: async () => void done.push('repairDeliveries'),
+      ensureAccounts: async () => void done.push('ensureAccounts'),
+    });
+    const options = { workflowId: `${HOUSEKEEPING_WORKFLOW_ID}-failing`, taskQueue: QUEUES.commands, args: [] };
+    const handle = await client.workflow.start(WORKFLOWS.housekeeping, options);
+    await waitFor(async () => JSON.stringify(await handle.fetchHistory()).includes('timerStartedEventAttributes'));
+    expect(done).toEqual(['repairDeliveries', 'ensureAccounts']);
     await handle.terminate();
     await stop();
   });
