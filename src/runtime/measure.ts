@@ -19,8 +19,8 @@ export interface Measurements {
     /** null: no response */
     httpStatus: number | null;
     durationMs: number;
-    /** from the commit of the event to the end of the attempt */
-    sinceCommitMs: number;
+    /** from the commit of the event to the end of the attempt; null: a replay or a retry by hand, however old the event is */
+    sinceCommitMs: number | null;
   };
   /** deliveries that were skipped, since the endpoint is disabled or deleted */
   webhookSkipped: { endpointId: string; count: number };

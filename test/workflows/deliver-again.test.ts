@@ -6,6 +6,7 @@ import { webhookEndpoints } from '../../src/db/schema/index.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
 import { deleteEndpoint } from '../../src/db/queries/endpoints.ts';
 import { newId } from '../../src/new-id.ts';
+import { onMeasured } from '../../src/runtime/measure.ts';
 import { createLostRuns } from '../../src/webhooks/dispatch/lost-runs.ts';
 import { queueReplayed } from '../../src/webhooks/log/replay-queue.ts';
 import { cancelReplay } from '../../src/webhooks/log/replay-state.ts';
@@ -210,6 +211,23 @@ async function claimedReplay(count: number) {
   await queueReplayed(the.db, replayId, count);
   return { calls, replayId, runs: await the.relayOnce() };
 }
+
+it('only what is delivered for the first time counts in the time from commit to receipt', async () => {
+  const measured: (number | null)[] = [];
+  const stop = onMeasured('webhookAttempt', ({ sinceCommitMs }) => void measured.push(sinceCommitMs));
+  try {
+    await claimedReplay(3);
+    expect(measured).toEqual([1, 2, 3].map(() => expect.any(Number)));
+    await the.work();
+    await relayUntilDone();
+    expect(measured.slice(3)).toEqual([null, null, null]);
+    await retryDelivery(the.client, the.db, (await the.log())[0]?.id ?? '');
+    await relayUntilDone();
+    expect(measured.slice(6)).toEqual([null]);
+  } finally {
+    stop();
+  }
+});
 
 it('a replay that is cancelled is not attempted by runs that had not begun', async () => {
   const { calls, replayId, runs } = await claimedReplay(60);

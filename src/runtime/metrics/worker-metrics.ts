@@ -87,7 +87,7 @@ function countDeliveries(registry: Registry): void {
   });
   const latency = new Histogram({
     name: 'webhook_commit_to_receipt_seconds',
-    help: 'Time from the commit of an event to the response that accepts it',
+    help: 'Time from the commit of an event to the response that accepts it, without replays and retries by hand',
     buckets: DELIVERY_SECONDS,
     registers,
   });
@@ -96,7 +96,7 @@ function countDeliveries(registry: Registry): void {
     attempts.inc({ endpoint_id: endpointId, outcome, response });
     durations.observe({ outcome }, durationMs / 1000);
     if (outcome !== 'retrying') deliveries.inc({ endpoint_id: endpointId, outcome });
-    if (outcome === 'delivered') latency.observe(Math.max(0, sinceCommitMs) / 1000);
+    if (outcome === 'delivered' && sinceCommitMs !== null) latency.observe(Math.max(0, sinceCommitMs) / 1000);
   });
   onMeasured('webhookSkipped', ({ endpointId, count }) => {
     deliveries.inc({ endpoint_id: endpointId, outcome: 'skipped' }, count);

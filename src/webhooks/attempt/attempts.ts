@@ -346,7 +346,7 @@ export class AttemptRound {
       outcome: status === 'pending' ? 'retrying' : status,
       httpStatus,
       durationMs: result.durationMs,
-      sinceCommitMs: Date.now() - delivery.eventCreatedAt.getTime(),
+      sinceCommitMs: isLive(delivery) ? Date.now() - delivery.eventCreatedAt.getTime() : null,
     });
     const last = { number, at: result.at.toISOString(), httpStatus, error };
     if (status === 'delivered') this.#result.delivered(last);
@@ -357,3 +357,6 @@ export class AttemptRound {
     }
   }
 }
+
+/** Whether it is made for the first time: a replay or a retry by hand says nothing of how fast events are delivered. */
+const isLive = ({ isReplay, isForced, scheduleFrom }: DueDelivery) => !isReplay && !isForced && scheduleFrom === 0;
