@@ -27,6 +27,17 @@ const histogram = (name: string, le: string) => `${name}_bucket{le="${le}"}`;
 const SLOW = 'webhook_commit_to_receipt_seconds';
 const BUSY = 'temporal_workflow_task_schedule_to_start_latency_seconds';
 
+/** The same series as two API processes serve them. */
+const twice = (series: Record<string, string>): AlertCase['series'] =>
+  Object.fromEntries(
+    Object.entries(series).flatMap(([name, values]) =>
+      ['a', 'b'].map((instance) => [
+        name.includes('{') ? name.replace('}', `,instance="${instance}"}`) : `${name}{instance="${instance}"}`,
+        values,
+      ]),
+    ),
+  );
+
 const one = (alert: string, fires: number, at: number, situation: string, series: AlertCase['series']): AlertCase => ({
   ...{ alert, situation, series, at, fires },
 });
@@ -65,6 +76,10 @@ export const ALERT_CASES: AlertCase[] = [
   }),
   one('EmailOutboxOld', 0, 9, 'nothing is due', { outbox_age_seconds: '0x9' }),
   one('EmailEndpointSlow', 1, 30, 'an endpoint is slow', { outbox_age_seconds: '0+60x30', [ATTEMPTS]: '0+40x30' }),
+  one('EmailEndpointSlow', 1, 30, 'an endpoint is slow, and two API processes say so', {
+    ...twice({ outbox_age_seconds: '0+60x30' }),
+    [ATTEMPTS]: '0+40x30',
+  }),
   one('EmailEndpointSlow', 0, 30, 'it keeps up', { outbox_age_seconds: '40x30', [ATTEMPTS]: '0+40x30' }),
   one('EmailEndpointSlow', 0, 30, 'no worker runs', { outbox_age_seconds: '0+60x30', [ATTEMPTS]: '5 stale' }),
   one('EmailDeliveryBacklog', 1, 15, 'many are due', { [DUE]: '1500x15' }),
@@ -94,6 +109,12 @@ export const ALERT_CASES: AlertCase[] = [
     'webhook_deliveries_total{endpoint_id="we_1",outcome="delivered"}': '_x5 1+3x20',
   }),
   one('EmailBreakerOpen', 1, 40, 'an endpoint is down', { 'webhook_breaker_open{endpoint_id="we_1"}': '1x40' }),
+  one('EmailBreakerOpen', 1, 40, 'an endpoint is down, and scrapes fail', {
+    'webhook_breaker_open{endpoint_id="we_1"}': '1x9 stale 1x9 stale 1x9 stale 1x9',
+  }),
+  one('EmailBreakerOpen', 0, 40, 'its breaker was closed for some minutes', {
+    'webhook_breaker_open{endpoint_id="we_1"}': '1x20 stale _x3 1x20',
+  }),
   one('EmailBreakerOpen', 0, 40, 'it was down for a moment', {
     'webhook_breaker_open{endpoint_id="we_1"}': '1x20 stale',
   }),
@@ -116,6 +137,23 @@ export const ALERT_CASES: AlertCase[] = [
     [DIFFERENCES]: '4x100 stale 0x5 4x194',
   }),
   one('EmailStoreDiffered', 0, 2000, 'some were found yesterday', { [API]: '1x2000', [DIFFERENCES]: '4x200 6x1800' }),
+  ...[
+    one('EmailOutboxOld', 1, 9, 'no worker runs', { outbox_age_seconds: '0+60x9' }),
+    one('EmailDeliveryBacklog', 1, 15, 'many are due', { [DUE]: '1500x15' }),
+    one('EmailBreakerOpen', 1, 40, 'an endpoint is down', { 'webhook_breaker_open{endpoint_id="we_1"}': '1x40' }),
+    one('EmailAccountsNotInSync', 1, 9, 'one account is behind', { accounts_not_in_sync: '0 1x9' }),
+    one('EmailSyncLag', 1, 15, 'no worker watches', { 'accounts_sync_lag_seconds{stat="p95"}': '0+60x15' }),
+    one('EmailStoreDiffered', 1, 300, 'a verification found some', {
+      database_up: '1x300',
+      mailbox_differences_found: '4x200 6x100',
+    }),
+    one('EmailOAuthAppFailing', 1, 2, 'a client secret has expired', { oauth_apps_failing: '0 1x2' }),
+  ].map((given) => ({
+    ...given,
+    situation: `${given.situation}, and two API processes say so`,
+    series: twice(given.series),
+  })),
+
   one('EmailOAuthAppFailing', 1, 2, 'a client secret has expired', { oauth_apps_failing: '0 1x2' }),
   one('EmailOAuthAppFailing', 0, 9, 'none fails', { oauth_apps_failing: '0x9' }),
   one('EmailLoginsRefused', 1, 40, 'a provider refuses', {

@@ -91,6 +91,6 @@ const TEXT = `
       from reasons group by reason) w) as waiting,
     (select coalesce(json_agg(s), '[]') from (
       select state, count(*)::int as count, (array_agg(id order by id))[1:100] as ids from (
-        select id, case when not enabled then 'disabled' when breaker_until > now() then 'open' else 'closed' end as state
+        select id, case when not enabled then 'disabled' when breaker_until is not null then 'open' else 'closed' end as state
         from webhook_endpoints) e
       group by state) s) as endpoints`;

@@ -99,4 +99,13 @@ describe('the age of the outbox', () => {
       openBreakers: [away],
     });
   });
+
+  it('has the breaker of an endpoint that hangs open until it answers, also while it is probed', async () => {
+    const hanging = await storeEndpoint({ breakerUntil: ago(20), breakerProbeAt: ago(20) });
+    await storeEndpoint();
+    expect(await statistics()).toMatchObject({
+      endpoints: { closed: 1, open: 1, disabled: 0 },
+      openBreakers: [hanging],
+    });
+  });
 });
