@@ -35,7 +35,7 @@ export function createReparseActivities(deps: ReparseDeps) {
   async function passOver(error: unknown, emailId: string): Promise<'unreadable'> {
     const isItsOwn = !(error instanceof LeaseLost) && !isUnavailable(error) && !isStorageFull(error);
     if (!isItsOwn || Context.current().info.attempt < ATTEMPTS_EACH) throw error;
-    deps.logger.warn({ emailId, error: (error as Error).name }, 'could not reparse email');
+    deps.logger.warn({ emailId, err: error }, 'could not reparse email');
     await countReparse(deps.db, emailId);
     return 'unreadable';
   }

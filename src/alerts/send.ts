@@ -1,6 +1,7 @@
 import type { ServerLogin } from '../contract/account.ts';
 import type { Db } from '../db/driver/client.ts';
-import type { Logger } from '../runtime/logger.ts';
+import { MailError } from '../mail-wire/mail-error.ts';
+import { type Logger, masked } from '../runtime/logger.ts';
 import type { Submitter } from '../smtp/submit.ts';
 import type { Poster } from '../webhooks/attempt/post.ts';
 import { signatureHeaders } from '../webhooks/attempt/sign.ts';
@@ -58,8 +59,9 @@ export async function sendAlerts(deps: AlertDeps): Promise<void> {
     const state = await settleMessage(db, message, error, new Date());
     const about = { alertId: message.id, channel: message.channel, attempts: message.attempts };
     if (state === 'sent') deps.logger.info(about, 'alert sent');
-    else if (state === 'due') deps.logger.warn({ ...about, error }, 'alert not sent; a later attempt follows');
-    else deps.logger.error({ ...about, error }, 'alert given up');
+    else if (state === 'due') {
+      deps.logger.warn({ ...about, reason: masked(error ?? '') }, 'alert not sent; a later attempt follows');
+    } else deps.logger.error({ ...about, reason: masked(error ?? '') }, 'alert given up');
   }
 }
 
@@ -70,6 +72,7 @@ async function attempt(deps: AlertDeps, message: DueMessage): Promise<string | n
     if (message.channel === 'url') return url ? await post(deps, message, url) : 'ALERT_URL is not set';
     return email ? await mail(deps, message, email) : 'ALERT_EMAIL is not set';
   } catch (error) {
+    if (error instanceof MailError) return error.detail;
     return error instanceof Error ? error.message : 'it failed';
   }
 }
@@ -88,12 +91,17 @@ async function post({ poster }: AlertDeps, { id, body }: DueMessage, { url, secr
   return error ?? `the response was ${httpStatus}`;
 }
 
-async function mail({ submitter }: AlertDeps, { body }: DueMessage, email: NonNullable<AlertSettings['email']>) {
+async function mail(deps: AlertDeps, { id, body }: DueMessage, email: NonNullable<AlertSettings['email']>) {
   const { from, to, smtp } = email;
-  const { rejected } = await submitter.submit('alerts', smtp, {
+  const { rejected } = await deps.submitter.submit('alerts', smtp, {
     envelope: { from, to },
     source: await alertMail(body, email),
     beforeData: () => Promise.resolve(),
   });
-  return rejected.length === 0 ? null : `the server refused ${rejected.length} of ${to.length} recipients`;
+  if (rejected.length > 0) {
+    // the others have it: they would get it again with each further attempt
+    const counts = { refused: rejected.length, recipients: to.length };
+    deps.logger.warn({ alertId: id, ...counts }, 'alert refused for some recipients');
+  }
+  return null;
 }

@@ -35,6 +35,7 @@ export function createLogger(level: string, name: string, destination?: Destinat
     },
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label: string) => ({ level: label }) },
+    // `error`: of lines of the Temporal SDK
     serializers: { err: describeError, error: describeError },
     redact: { paths: SECRET_KEYS.flatMap((key) => [key, `*.${key}`, `*.*.${key}`]), censor: '[hidden]' },
   };
@@ -111,7 +112,7 @@ export function describeError(error: unknown, depth = 0): ErrorDescription {
   return {
     type: error.name,
     ...(typeof code === 'string' || typeof code === 'number' ? { code: String(code) } : {}),
-    message: SERVER_TEXT.some((key) => key in error) ? '' : maskMessage(error.message),
+    message: SERVER_TEXT.some((key) => key in error) ? '' : masked(error.message),
     ...(frames === undefined || frames.length === 0 ? {} : { stack: frames.join('\n') }),
     ...(error.cause === undefined || depth >= MAX_CAUSES ? {} : { cause: describeError(error.cause, depth + 1) }),
   };
@@ -129,7 +130,8 @@ function isErrorLike(value: unknown): value is Error {
   );
 }
 
-function maskMessage(message: string): string {
+/** A text of another program as it may be logged: its first line, without what is quoted, in brackets or like an address. */
+export function masked(message: string): string {
   const [firstLine = ''] = message.split(/\r|\n/, 1);
   // "Failed query: insert … params: …": both halves may hold values
   if (/^Failed query\b/.test(firstLine)) return 'Failed query';

@@ -52,6 +52,10 @@ it('docs/logs.md has each line with its level, and no other', () => {
   expect(rows.map(named).sort()).toEqual(unique(lines.map(named)));
 });
 
+it('an error is logged as `err`, and why something failed as `reason`', () => {
+  expect(lines.filter(({ fields }) => fields.includes('error'))).toEqual([]);
+});
+
 it('docs/logs.md names the fields of each line', () => {
   const missing = lines.flatMap(({ file, level, text, fields }) => {
     const row = rows.find((one) => one.level === level && one.text === text);
