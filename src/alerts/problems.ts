@@ -19,7 +19,7 @@ export function problemsAt(now: Date, backlog: number): SQL {
     with troubled as (
       select id, name, status, lower(imap_host) as server,
         coalesce(nullif(status_detail, ''), nullif(watch_failure, ''), 'no worker watches the mailbox') as detail,
-        coalesce(case when status <> 'running' then ${sql.raw(statusBeganAt('a'))} end, not_in_sync_since, ${at}) as since
+        case when status <> 'running' then ${sql.raw(statusBeganAt('a'))} else not_in_sync_since end as since
       from accounts a
       where removed_at is null and (status <> 'running' or not_in_sync_since is not null)
     ), away as (

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { ALERT_TIMES, claimMessage, lookForProblems, settleMessage } from '../../src/alerts/alert-state.ts';
 import type { AlertMessage } from '../../src/contract/overview.ts';
+import { readOverview } from '../../src/db/queries/overview.ts';
 import { createSecrets } from '../../src/security/secrets.ts';
 import { storeAccount } from '../helpers/product/stored-account.ts';
 import { storeEndpoint } from '../helpers/product/stored-endpoint.ts';
@@ -41,7 +42,7 @@ async function mailbox(name: string, host: string, change: string, values: unkno
   return id;
 }
 const disconnected = (name: string, host = 'imap.example.com') =>
-  mailbox(name, host, `status = 'disconnected', status_detail = 'the login was refused'`);
+  mailbox(name, host, `status = 'disconnected', status_detail = 'the login was refused', connected_at = $3`, [START]);
 const away = (name: string, since: Date, host = 'imap.example.com') =>
   mailbox(name, host, `status = 'errored', status_detail = 'connection refused', not_in_sync_since = $3`, [since]);
 const recover = () => query(`update accounts set status = 'running', status_detail = '', not_in_sync_since = null`);
@@ -93,6 +94,30 @@ describe('alerts', () => {
       [1, 0],
       [0, 1],
     ]);
+  });
+
+  it('stay open for as long as the problem lasts, though the event of its begin is no longer stored', async () => {
+    const [errored] = await Promise.all([away('Ada', after(0)), disconnected('Bob', 'imap.example.org')]);
+    await query(`update accounts set not_in_sync_since = null, last_synced_at = $1, connected_at = $2`, [
+      after(-5),
+      after(-9),
+    ]);
+    await query(
+      `insert into events (id, account_id, object_id, sequence, type, data, created_at)
+       select 'event_' || id, id, id, 1, 'account.status.' || status, '{}', $1 from accounts`,
+      [after(0)],
+    );
+    await look(10);
+    expect(await look(10.5)).toBe(1);
+    await query('delete from events');
+    const month = 31 * 24 * 60;
+    await look(month);
+    expect(await look(month + 10)).toBe(0);
+    expect((await messages()).map(({ opened_total: opened, closed_total: closed }) => [opened, closed])).toEqual([
+      [2, 0],
+    ]);
+    const { problems } = await readOverview(test.database.pool, { period: 'day' });
+    expect(problems.find(({ id }) => id === errored)?.since).toBe(after(-5).toISOString());
   });
 
   it('are two messages when a server refuses 500 logins one after another', async () => {

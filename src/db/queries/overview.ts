@@ -158,10 +158,14 @@ async function readProblems(pool: pg.Pool): Promise<Problem[]> {
   return rows.map(({ since, ...problem }) => ({ ...problem, since: since?.toISOString() ?? null }));
 }
 
-/** SQL: when the status of an account other than `running` began; null: its event is no longer stored. `account`: an alias. */
+/**
+ * SQL: when the status of an account other than `running` began; once its event is no longer stored, a time before that, which
+ * does not move. `account`: an alias.
+ */
 export function statusBeganAt(account: string): string {
-  return `(select max(e.created_at) from events e
-    where e.object_id = ${account}.id and e.type = 'account.status.' || ${account}.status)`;
+  return `coalesce((select max(e.created_at) from events e
+    where e.object_id = ${account}.id and e.type = 'account.status.' || ${account}.status),
+    ${account}.not_in_sync_since, ${account}.last_synced_at, ${account}.connected_at)`;
 }
 
 const PROBLEMS = `
@@ -170,7 +174,7 @@ const PROBLEMS = `
     where removed_at is null and (status = 'errored' or status = 'running' and not_in_sync_since is not null) group by 1
   )
   (select 'account_' || status as kind, id, name, status_detail as detail,
-      coalesce(${statusBeganAt('broken')}, not_in_sync_since) as since,
+      ${statusBeganAt('broken')} as since,
       lower(imap_host) as server, coalesce((select accounts from away where host = lower(imap_host)), 0) as server_accounts
     from (select * from accounts where removed_at is null and status <> 'running'
       order by status, not_in_sync_since nulls last, id limit ${2 * PROBLEMS_OF_A_KIND}) broken)
