@@ -4,7 +4,7 @@ import { statusBeganAt } from '../db/queries/overview.ts';
 
 /** An endpoint, or a mailbox that cannot be reached, is reported after so long. A refused login is reported at once. */
 const LASTS = sql`interval '10 minutes'`;
-/** So many mailboxes of one server that cannot be reached are a problem of the server. */
+/** So many mailboxes of one server that cannot be reached are a problem of the server, if they are half of its mailboxes. */
 const MAILBOXES_OF_A_SERVER = 3;
 /** A backlog is over when it has fallen to this part of the limit. */
 const BACKLOG_OVER = 0.8;
@@ -26,7 +26,9 @@ export function problemsAt(now: Date, backlog: number): SQL {
       select * from troubled where status <> 'disconnected' and since <= ${at} - ${LASTS}
     ), servers as (
       select server, count(*)::int as mailboxes, min(detail) as detail, min(since) as since from away
-      group by server having count(*) >= ${MAILBOXES_OF_A_SERVER}
+      group by server having count(*) >= ${MAILBOXES_OF_A_SERVER} and 2 * count(*) >= (
+        -- one whose login is refused says nothing of its server
+        select count(*) from accounts a where a.removed_at is null and a.status <> 'disconnected' and lower(a.imap_host) = server)
     )
     select 'login:' || id as problem, 'mailbox_disconnected' as kind, id as object_id, name, detail, server, 1 as count, since,
         true as opens

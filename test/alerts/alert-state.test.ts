@@ -96,6 +96,20 @@ describe('alerts', () => {
     ]);
   });
 
+  it('report each mailbox where the others of its server can be reached, however long three of them cannot', async () => {
+    for (let n = 0; n < 7; n++) await mailbox(`Well ${n}`, 'imap.example.com', `status = 'running'`);
+    for (const name of ['Ada', 'Bob', 'Cyd']) await away(name, after(0));
+    await look(10);
+    expect(await look(10.5)).toBe(1);
+    // a fourth one, a week later
+    const id = await away('Dan', after(10_000));
+    await look(10_010);
+    expect(await look(10_010.5)).toBe(1);
+    const [first, second] = await messages();
+    expect(first?.opened.map(({ kind }) => kind)).toEqual(Array(3).fill('mailbox_unreachable'));
+    expect(second).toMatchObject({ opened: [{ kind: 'mailbox_unreachable', id }], closed: [] });
+  });
+
   it('stay open for as long as the problem lasts, though the event of its begin is no longer stored', async () => {
     const [errored] = await Promise.all([away('Ada', after(0)), disconnected('Bob', 'imap.example.org')]);
     await query(`update accounts set not_in_sync_since = null, last_synced_at = $1, connected_at = $2`, [
