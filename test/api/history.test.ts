@@ -117,6 +117,29 @@ describe('the history of an email', () => {
     expect(new Set(events.map(({ event_id }) => event_id)).size).toBe(3);
   });
 
+  it('is the same from its end with order=desc, also in pages', async () => {
+    const { id } = await storeEmail(api.database, accountId);
+    await record(id, 'email.update', 'tracking.open', 'email.update', 'email.delete');
+    const path = `/${accountId}/emails/${id}/history`;
+    const all = await api.get<History>(path);
+    expect(all.data.map(({ kind }) => kind)).toContain('ingested');
+    expect(await api.get<History>(`${path}?order=desc`)).toEqual({ ...all, data: all.data.toReversed() });
+    const paged: History['data'] = [];
+    let page: Pick<History, 'cursor'> = { cursor: null };
+    do {
+      const { cursor } = page;
+      const next = await api.get<History>(`${path}?order=desc&limit=3${cursor === null ? '' : `&cursor=${cursor}`}`);
+      expect(next.has_more).toBe(next.cursor !== null);
+      paged.push(...next.data);
+      page = next;
+    } while (page.cursor !== null);
+    const events = ({ event_id: event }: History['data'][number]) => event !== undefined;
+    expect(paged.filter(events)).toEqual(all.data.toReversed().filter(events));
+    expect(paged.filter((entry) => !events(entry))).toEqual([expect.objectContaining({ kind: 'ingested' })]);
+    const { cursor } = await api.get<History>(`${path}?limit=1`);
+    expect((await api.call('GET', `${path}?order=desc&cursor=${cursor}`)).statusCode).toBe(400);
+  });
+
   it('begins with the ingest where no event reports it', async () => {
     const { id } = await storeEmail(api.database, accountId);
     const { data } = await api.get<History>(`/${accountId}/emails/${id}/history`);
@@ -143,6 +166,20 @@ describe('an account', () => {
     const { data } = await api.get<History>(`/accounts/${accountId}/history`);
     expect(data).toMatchObject([{ kind: 'changed', event_type: 'account.status.errored' }]);
     expect((await api.call('GET', `/accounts/${newId('account')}/history`)).statusCode).toBe(404);
+  });
+
+  it('shows its last events first with order=desc', async () => {
+    const accountId = await storeAccount(api.database);
+    const types = Array.from({ length: 52 }, (_, n) => `account.status.${n % 2 ? 'running' : 'errored'}` as const);
+    await api.database.db.transaction((tx) =>
+      recordEvents(
+        tx,
+        accountId,
+        types.map((type, n) => ({ type, objectId: accountId, data: {}, createdAt: new Date(Date.UTC(2026, 0, 1, n)) })),
+      ),
+    );
+    const { data } = await api.get<History>(`/accounts/${accountId}/history?order=desc&limit=2`);
+    expect(data.map(({ at }) => at)).toEqual(['2026-01-03T03:00:00.000Z', '2026-01-03T02:00:00.000Z']);
   });
 
   it('lists its executions, running ones with their state', async () => {

@@ -1,5 +1,5 @@
 import Type from 'typebox';
-import { Cursor, Limit } from '../../contract/common.ts';
+import { Cursor, Limit, OneOf } from '../../contract/common.ts';
 import { History, RunList } from '../../contract/history.ts';
 import { getAccount } from '../../db/queries/accounts.ts';
 import { readHistory } from '../../db/queries/history.ts';
@@ -9,10 +9,15 @@ import { existing, Id, responses, type RouteDeps, type Routes } from './route.ts
 
 const AccountIdParams = Type.Object({ id: Id('account') });
 const PageQuery = Type.Object({ limit: Limit(50), cursor: Type.Optional(Cursor) });
-type PageQuery = Type.Static<typeof PageQuery>;
+const HistoryQuery = Type.Object({
+  limit: Limit(50),
+  cursor: Type.Optional(Cursor),
+  order: Type.Optional(OneOf(['asc', 'desc'], { description: 'default: `asc`, oldest first. `desc`: newest first' })),
+});
+type HistoryQuery = Type.Static<typeof HistoryQuery>;
 
 const KINDS =
-  'Oldest first. `kind` is `send` (the API sent the email), `ingested`, `changed`, `event` (another event) or `delivery` ' +
+  'Oldest first, unless `order` says otherwise. `kind` is `send` (the API sent the email), `ingested`, `changed`, `event` (another event) or `delivery` ' +
   '(of an event to an endpoint, with its attempts). `limit` counts events.';
 
 /** Routes of the history of an email or account, and of the workflow executions of an account. */
@@ -26,7 +31,7 @@ export const historyRoutes: Routes = (app, deps) => {
         summary: "Get an email's history",
         description: `${KINDS} Deleted emails are included while their events are stored (30 days).`,
         params: EmailParams,
-        querystring: PageQuery,
+        querystring: HistoryQuery,
         response: responses('The history', History, 'not_found'),
       },
     },
@@ -46,7 +51,7 @@ export const historyRoutes: Routes = (app, deps) => {
         summary: "Get an account's history",
         description: `${KINDS} Includes events of the account, not of its emails.`,
         params: AccountIdParams,
-        querystring: PageQuery,
+        querystring: HistoryQuery,
         response: responses('The history', History, 'not_found'),
       },
     },
@@ -84,18 +89,19 @@ export const historyRoutes: Routes = (app, deps) => {
 async function historyOf(
   { pool, cursors }: RouteDeps,
   { accountId, objectId }: { accountId: string; objectId: string },
-  { limit, cursor }: PageQuery,
+  { limit, cursor, order }: HistoryQuery,
 ) {
-  const list = { name: 'history', accountId, query: { objectId } };
-  const after = Number(cursors.read(list, cursor)?.id ?? 0);
-  const page = await readHistory(pool, { accountId, objectId, limit, after, sendWorkflowId });
-  if (!page && after === 0) return undefined;
+  const newestFirst = order === 'desc';
+  const list = { name: 'history', accountId, query: { objectId, ...(newestFirst ? { order } : {}) } };
+  const position = cursors.read(list, cursor);
+  const after = position && Number(position.id);
+  const page = await readHistory(pool, { accountId, objectId, limit, newestFirst, after, sendWorkflowId });
+  if (!page && !position) return undefined;
   const { entries = [], next = null } = page ?? {};
-  const position = next && { date: next.date, id: String(next.sequence) };
   return {
     object: 'History' as const,
     data: entries,
     has_more: next !== null,
-    cursor: cursors.write(list, position),
+    cursor: cursors.write(list, next && { date: next.date, id: String(next.sequence) }),
   };
 }

@@ -15,8 +15,9 @@ export interface HistoryQuery {
   objectId: string;
   /** events of one page; each comes with all of its deliveries */
   limit: number;
-  /** events up to this sequence were on earlier pages */
-  after: number;
+  newestFirst: boolean;
+  /** the sequence of the last event of the previous page; null: this is the first page */
+  after: number | null;
   /** the id of the workflow that made a send */
   sendWorkflowId(sendId: string): string;
 }
@@ -30,26 +31,28 @@ interface EventRow {
 }
 
 /**
- * Reads the history of an object, oldest first: when it was sent and ingested, its events, their deliveries with every
- * attempt. Undefined when nothing is stored. It outlives the object: events are stored for 30 days.
+ * Reads the history of an object: when it was sent and ingested, its events, their deliveries with every attempt. Newest
+ * first, it is the same from its end. Undefined when nothing is stored. It outlives the object: events are stored for 30 days.
  */
 export async function readHistory(pool: pg.Pool, query: HistoryQuery): Promise<HistoryPage | undefined> {
-  const { accountId, objectId, limit, after } = query;
+  const { accountId, objectId, limit, newestFirst, after } = query;
   const { rows } = await pool.query<EventRow>({
-    name: 'history',
-    text: EVENTS,
-    values: [objectId, accountId, after, limit + 1],
+    ...(newestFirst ? NEWEST_FIRST : OLDEST_FIRST),
+    // always a number: the plan without values reads a range of the index
+    values: [objectId, accountId, after ?? (newestFirst ? Number.MAX_SAFE_INTEGER : 0), limit + 1],
   });
   const shown = rows.slice(0, limit);
-  const before = after === 0 ? await beginnings(pool, query, shown) : [];
+  const hasMore = rows.length > limit;
+  const isOldest = newestFirst ? !hasMore : after === null;
+  const before = isOldest ? await beginnings(pool, query, shown) : [];
   if (rows.length === 0 && before.length === 0) return undefined;
-  const entries = [...before, ...shown.flatMap(entriesOf)];
+  const last = shown.at(-1);
+  const entries = [...before, ...(newestFirst ? shown.toReversed() : shown).flatMap(entriesOf)];
   // stable: an event stays before its deliveries
   entries.sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0));
-  const last = shown.at(-1);
   return {
-    entries,
-    next: last && rows.length > limit ? { date: last.created_at, sequence: Number(last.sequence) } : null,
+    entries: newestFirst ? entries.reverse() : entries,
+    next: last && hasMore ? { date: last.created_at, sequence: Number(last.sequence) } : null,
   };
 }
 
@@ -92,7 +95,7 @@ function kindOf(type: EventType): HistoryKind {
   return type.startsWith('email.') || type.startsWith('account.') ? 'changed' : 'event';
 }
 
-const EVENTS = `
+const eventsOf = (isNext: string, order: string) => `
   select e.id, e.type, e.sequence, e.created_at, (
     select coalesce(json_agg(json_build_object(
       'at', ${isoTime('e.created_at')}, 'kind', 'delivery', 'event_id', e.id, 'event_type', e.type,
@@ -108,5 +111,8 @@ const EVENTS = `
       left join webhook_endpoints w on w.id = d.endpoint_id where d.event_id = e.id
   ) as deliveries
   from events e
-  where e.object_id = $1 and e.account_id = $2 and e.sequence > $3
-  order by e.sequence limit $4`;
+  where e.object_id = $1 and e.account_id = $2 and e.sequence ${isNext} $3
+  order by e.sequence ${order} limit $4`;
+
+const OLDEST_FIRST = { name: 'history', text: eventsOf('>', 'asc') };
+const NEWEST_FIRST = { name: 'history-newest-first', text: eventsOf('<', 'desc') };
