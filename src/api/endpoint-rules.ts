@@ -11,13 +11,17 @@ import { type Outbound, OutboundRefused, OutboundUnresolved } from '../security/
 /** Bytes of a header's name and value together. */
 const MAX_HEADER_BYTES = 4096;
 
-/** Checks what the schema of an endpoint cannot. @throws ApiError `invalid_parameters` */
+/**
+ * Checks what the schema of an endpoint cannot. `stored`: the endpoint before the change; its accounts may have been
+ * removed since, and it may keep them. @throws ApiError `invalid_parameters`
+ */
 export async function checkEndpoint(
   endpoint: { url?: string; headers?: Header[]; account_ids?: string[] },
   deps: { db: Queryable; outbound: Outbound },
+  stored: { account_ids: string[] } = { account_ids: [] },
 ): Promise<void> {
   endpoint.headers?.forEach(checkHeader);
-  if (endpoint.account_ids) await checkAccounts('account_ids', endpoint.account_ids, deps.db);
+  if (endpoint.account_ids) await checkAccounts('account_ids', endpoint.account_ids, deps.db, stored.account_ids);
   if (endpoint.url !== undefined) await checkUrl(endpoint.url, deps.outbound);
 }
 
@@ -39,13 +43,18 @@ function checkHeader({ name, value }: Header, index: number): void {
   }
 }
 
-/** Checks that every id belongs to an account. @throws ApiError `invalid_parameters`, naming the field */
-export async function checkAccounts(field: string, ids: string[], db: Queryable): Promise<void> {
+/** Checks that every id belongs to an account, or is one of `kept`. @throws ApiError `invalid_parameters`, naming the field */
+export async function checkAccounts(
+  field: string,
+  ids: string[],
+  db: Queryable,
+  kept: readonly string[] = [],
+): Promise<void> {
   const existing = await knownAccountIds(
     db,
     ids.filter((id) => isId('account', id)),
   );
-  const unknown = ids.findIndex((id) => !existing.has(id));
+  const unknown = ids.findIndex((id) => !existing.has(id) && !kept.includes(id));
   if (unknown >= 0) throw invalid(`${field}.${unknown} is not the id of an account`);
 }
 

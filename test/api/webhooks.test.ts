@@ -81,6 +81,24 @@ describe('webhook endpoints', () => {
     expect((await api.call('PATCH', `/webhooks/endpoints/${newId('endpoint')}`, { body: {} })).statusCode).toBe(404);
   });
 
+  it('remain limited to an account that was removed until their accounts change, and are limited to no other unknown one', async () => {
+    const [removed, kept] = [newId('account'), await storeAccount(api.database)];
+    const { id } = await create({ account_ids: [kept] });
+    await api.database.pool.query('update webhook_endpoints set account_ids = $2 where id = $1', [id, [removed]]);
+    const patch = (accountIds: string[]) =>
+      api.call('PATCH', `/webhooks/endpoints/${id}`, { body: { account_ids: accountIds } });
+    for (const ids of [[removed], [removed, kept], [kept]]) {
+      const { statusCode, json } = await patch(ids);
+      expect([statusCode, json<WebhookEndpoint>().account_ids]).toEqual([200, ids]);
+    }
+    // it is no longer one of its accounts
+    const refused = await patch([kept, removed]);
+    expect([refused.statusCode, refused.json()]).toEqual([
+      400,
+      expect.objectContaining({ detail: 'account_ids.1 is not the id of an account' }),
+    ]);
+  });
+
   it('show failures until they are enabled again or get another URL', async () => {
     const { id } = await create();
     const path = `/webhooks/endpoints/${id}`;

@@ -111,15 +111,15 @@ export const endpointRoutes: Routes = (app, deps) => {
         description:
           'Omitted fields do not change. Enabling an endpoint clears `disabled_reason` and `failing_since`, and closes its ' +
           '`breaker`; a new `url` clears `failing_since` and closes the `breaker`. In both cases waiting deliveries are ' +
-          'attempted immediately.',
+          'attempted immediately. `account_ids` may keep ids of accounts that were removed.',
         params: Params,
         body: UpdateWebhookEndpoint,
         response: responses('The endpoint', WebhookEndpoint, 'not_found'),
       },
     },
     async ({ params, body }) => {
-      existing(await getEndpoint(db, secrets, params.id), 'endpoint');
-      await checkEndpoint(body, deps);
+      const stored = existing(await getEndpoint(db, secrets, params.id), 'endpoint');
+      await checkEndpoint(body, deps, stored);
       const updated = existing(await updateEndpoint(db, secrets, params.id, body), 'endpoint');
       if (renewsEndpoint(body)) await commands.attemptWaiting(params.id);
       return updated;
