@@ -76,6 +76,7 @@ function Form({ close, done }: { close: () => void; done: (key: string) => void 
       action="Create it"
       incomplete={lacksMailbox}
       busy={create.isPending}
+      showsOnce
       error={create.error}
       submit={() => create.mutate()}
       close={close}

@@ -1,9 +1,9 @@
 import { useQuery } from '@tanstack/preact-query';
 import { useId, useState } from 'preact/hooks';
-import { api, type Endpoint, take } from '../api/client.ts';
+import { api, ApiFailure, type Endpoint, take } from '../api/client.ts';
 import { DialogForm } from '../ui/dialog.tsx';
 import { SelectField, TextField } from '../ui/field.tsx';
-import { EVENT_TYPES, type EventType, isEventType } from './event-types.ts';
+import { EVENT_TYPES, type EventType } from './event-types.ts';
 import { type Picked, PickMailboxes } from './pick-mailboxes.tsx';
 
 /** The fields of an endpoint that people set. */
@@ -23,7 +23,7 @@ const NEW: EndpointFields = {
   headers: [],
 };
 
-/** A form for a new endpoint, or for changing one. */
+/** A form for a new endpoint, or for changing one; `changed`: the fields that differ from those it began with. */
 export function EndpointForm({
   endpoint,
   submit,
@@ -34,32 +34,35 @@ export function EndpointForm({
   action: string;
   busy: boolean;
   error: unknown;
-  submit: (fields: EndpointFields) => void;
+  submit: (fields: EndpointFields, changed: Partial<EndpointFields>) => void;
   close: () => void;
 }) {
-  const before: Omit<EndpointFields, 'trigger_events'> & { trigger_events: string[] } = endpoint ?? NEW;
+  // as it was opened: others may change the endpoint before it is submitted
+  const [before] = useState<Before>(endpoint ?? NEW);
   const [url, setUrl] = useState(before.url);
   const [description, setDescription] = useState(before.description ?? '');
-  const [types, setTypes] = useState<readonly EventType[]>(before.trigger_events.filter(isEventType));
+  const [types, setTypes] = useState<readonly string[]>(before.trigger_events);
   const [scope, setScope] = useState(before.account_ids.length > 0 ? 'some' : 'all');
   const [picked, setPicked] = useState<Picked[]>(before.account_ids.map((id) => ({ id, name: id })));
   const [headers, setHeaders] = useState(before.headers.map(({ name, value }) => `${name}: ${value}`).join('\n'));
   const fields = (): EndpointFields => ({
     url: url.trim(),
     description: description.trim() || null,
-    trigger_events: [...types],
+    // the others are of a newer server, which knows them
+    trigger_events: typesOf(before).filter((type) => types.includes(type)) as EventType[],
     account_ids: scope === 'all' ? [] : picked.map(({ id }) => id),
     headers: readHeaders(headers),
   });
+  const [opened] = useState(fields);
   return (
     <DialogForm
       {...form}
       incomplete={types.length === 0 || (scope === 'some' && picked.length === 0)}
-      submit={() => submit(fields())}
+      submit={() => submit(fields(), differing(fields(), opened))}
     >
       <TextField label="URL" type="url" required placeholder="https://example.com/webhooks" value={url} set={setUrl} />
       <TextField label="Description" value={description} set={setDescription} maxLength={255} />
-      <TypeChoice chosen={types} choose={setTypes} />
+      <TypeChoice all={typesOf(before)} chosen={types} choose={setTypes} />
       <SelectField
         label="Mailboxes"
         value={scope}
@@ -75,20 +78,37 @@ export function EndpointForm({
   );
 }
 
+type Before = Omit<EndpointFields, 'trigger_events'> & { trigger_events: string[] };
+
+/** The types that can be chosen: those of this page, and those that the endpoint has besides. */
+const typesOf = ({ trigger_events: has }: Before): string[] => [...new Set<string>([...EVENT_TYPES, ...has])];
+
+function differing(fields: EndpointFields, from: EndpointFields): Partial<EndpointFields> {
+  const names = Object.keys(fields) as (keyof EndpointFields)[];
+  const changed = names.filter((name) => JSON.stringify(fields[name]) !== JSON.stringify(from[name]));
+  return Object.fromEntries(changed.map((name) => [name, fields[name]]));
+}
+
+/** The name of a mailbox; undefined: it is not known now. */
+async function nameOfMailbox(id: string): Promise<string | undefined> {
+  try {
+    return (await take(api.GET('/api/v1/accounts/{id}', { params: { path: { id } } }))).name;
+  } catch (failure) {
+    const isRemoved = failure instanceof ApiFailure && failure.status === 404;
+    return isRemoved ? `Removed mailbox …${id.slice(-6)}` : undefined;
+  }
+}
+
 /** The mailboxes of an endpoint are known by their ids: this shows their names. */
 function Mailboxes({ picked, pick }: { picked: Picked[]; pick: (picked: Picked[]) => void }) {
   const unnamed = picked.filter(({ id, name }) => id === name);
   const names = useQuery({
     queryKey: ['account-names', unnamed.map(({ id }) => id)],
-    queryFn: () =>
-      Promise.all(
-        unnamed.map(({ id }) =>
-          take(api.GET('/api/v1/accounts/{id}', { params: { path: { id } } })).catch(() => undefined),
-        ),
-      ),
+    queryFn: async () =>
+      new Map(await Promise.all(unnamed.map(async ({ id }) => [id, await nameOfMailbox(id)] as const))),
     enabled: unnamed.length > 0,
   });
-  const nameOf = ({ id, name }: Picked) => names.data?.find((one) => one?.id === id)?.name ?? name;
+  const nameOf = ({ id, name }: Picked) => names.data?.get(id) ?? name;
   return <PickMailboxes picked={picked.map((one) => ({ id: one.id, name: nameOf(one) }))} pick={pick} />;
 }
 
@@ -125,24 +145,26 @@ function readHeaders(text: string): EndpointFields['headers'] {
 }
 
 function TypeChoice({
+  all,
   chosen,
   choose,
 }: {
-  chosen: readonly EventType[];
-  choose: (types: readonly EventType[]) => void;
+  all: readonly string[];
+  chosen: readonly string[];
+  choose: (types: readonly string[]) => void;
 }) {
-  const toggle = (type: EventType) =>
+  const toggle = (type: string) =>
     choose(chosen.includes(type) ? chosen.filter((one) => one !== type) : [...chosen, type]);
-  const all = chosen.length === EVENT_TYPES.length;
+  const isAll = chosen.length === all.length;
   return (
     <fieldset class="stack-s">
       <legend>Events</legend>
       <div class="checks">
         <label class="check">
-          <input type="checkbox" checked={all} onChange={() => choose(all ? [] : EVENT_TYPES)} />
+          <input type="checkbox" checked={isAll} onChange={() => choose(isAll ? [] : all)} />
           <strong>all</strong>
         </label>
-        {EVENT_TYPES.map((type) => (
+        {all.map((type) => (
           <label class="check" key={type}>
             <input type="checkbox" checked={chosen.includes(type)} onChange={() => toggle(type)} />
             {type}

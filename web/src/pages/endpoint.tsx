@@ -10,6 +10,7 @@ import { SelectField } from '../ui/field.tsx';
 import { count, exactDate } from '../ui/format.ts';
 import { Copyable, Loading, Notice, Page, Problem, State, Time } from '../ui/parts.tsx';
 import { Plot } from '../ui/plot.tsx';
+import { useShown } from '../ui/shown.ts';
 import { toast } from '../ui/toast.tsx';
 import { type EndpointFields, EndpointForm } from './endpoint-form.tsx';
 import { EndpointState } from './endpoints.tsx';
@@ -19,7 +20,7 @@ import { attemptSeries } from './overview.tsx';
 type Asked = 'edit' | 'test' | 'rotate' | 'remove';
 
 export function EndpointPage({ id }: { id: string }) {
-  const [asked, setAsked] = useState<Asked>();
+  const { shown, show, close } = useShown<Asked>();
   const endpoint = useQuery({
     queryKey: ['endpoint', id],
     queryFn: () => take(api.GET('/api/v1/webhooks/endpoints/{id}', { params: { path: { id } } })),
@@ -33,7 +34,6 @@ export function EndpointPage({ id }: { id: string }) {
         {endpoint.error ? <Problem error={endpoint.error} /> : <Loading />}
       </Page>
     );
-  const close = () => setAsked(undefined);
   return (
     <Page
       title={data.description ?? data.url}
@@ -41,17 +41,17 @@ export function EndpointPage({ id }: { id: string }) {
       up={up}
       actions={
         <Allowed to="manage">
-          <button type="button" class="button main-action" onClick={() => setAsked('test')}>
+          <button type="button" class="button main-action" onClick={() => show('test')}>
             Send a test event
           </button>
-          <button type="button" class="button" onClick={() => setAsked('edit')}>
+          <button type="button" class="button" onClick={() => show('edit')}>
             Edit
           </button>
           <Enable endpoint={data} />
-          <button type="button" class="button" onClick={() => setAsked('rotate')}>
+          <button type="button" class="button" onClick={() => show('rotate')}>
             Rotate the secret
           </button>
-          <button type="button" class="button danger" onClick={() => setAsked('remove')}>
+          <button type="button" class="button danger" onClick={() => show('remove')}>
             Delete
           </button>
         </Allowed>
@@ -62,10 +62,10 @@ export function EndpointPage({ id }: { id: string }) {
         <Facts endpoint={data} />
         <SuccessRate id={id} />
       </div>
-      {asked === 'edit' && <Edit endpoint={data} close={close} />}
-      {asked === 'test' && <Test endpoint={data} close={close} />}
-      {asked === 'rotate' && <Rotate id={id} close={close} />}
-      {asked === 'remove' && <Remove endpoint={data} close={close} />}
+      {shown === 'edit' && <Edit endpoint={data} close={close} />}
+      {shown === 'test' && <Test endpoint={data} close={close} />}
+      {shown === 'rotate' && <Rotate id={id} close={close} />}
+      {shown === 'remove' && <Remove endpoint={data} close={close} />}
     </Page>
   );
 }
@@ -199,7 +199,7 @@ function Enable({ endpoint }: { endpoint: Endpoint }) {
 function Edit({ endpoint, close }: { endpoint: Endpoint; close: () => void }) {
   const queries = useQueryClient();
   const change = useMutation({
-    mutationFn: (body: EndpointFields) =>
+    mutationFn: (body: Partial<EndpointFields>) =>
       take(api.PATCH('/api/v1/webhooks/endpoints/{id}', { params: { path: { id: endpoint.id } }, body })),
     onSuccess: (data) => {
       queries.setQueryData(['endpoint', endpoint.id], data);
@@ -213,7 +213,7 @@ function Edit({ endpoint, close }: { endpoint: Endpoint; close: () => void }) {
       action="Save"
       busy={change.isPending}
       error={change.error}
-      submit={change.mutate}
+      submit={(_, changed) => change.mutate(changed)}
       close={close}
     />
   );

@@ -120,7 +120,7 @@ function Create({ close }: { close: () => void }) {
       action="Create it"
       busy={create.isPending}
       error={create.error}
-      submit={create.mutate}
+      submit={(fields) => create.mutate(fields)}
       close={close}
     />
   );

@@ -1,11 +1,11 @@
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/preact-query';
-import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import { Allowed, SESSION } from '../access/may.tsx';
 import { api, type ApiKey, type Session, take } from '../api/client.ts';
 import { Confirm, Dialog } from '../ui/dialog.tsx';
 import { Badge, Empty, Listed, Notice, Page, Pager, Time } from '../ui/parts.tsx';
 import { given, useOffset, useParam } from '../ui/query.ts';
+import { useShown } from '../ui/shown.ts';
 import { CreateKey } from './create-key.tsx';
 
 const SIZE = 50;
@@ -14,7 +14,7 @@ export const KEYS = ['api-keys'];
 export function KeysPage() {
   const [offset, setOffset] = useOffset();
   const [creator, setCreator] = useParam('created_by');
-  const [dialog, setDialog] = useState<{ kind: 'create' } | { kind: 'revoke' | 'mailboxes'; key: ApiKey }>();
+  const { shown, show, close } = useShown<{ kind: 'create' } | { kind: 'revoke' | 'mailboxes'; key: ApiKey }>();
   const query = given({ created_by: creator, offset, limit: SIZE });
   const keys = useQuery({
     queryKey: [...KEYS, query],
@@ -22,7 +22,6 @@ export function KeysPage() {
     placeholderData: keepPreviousData,
     refetchInterval: 15_000,
   });
-  const close = () => setDialog(undefined);
   return (
     <Page
       title="Keys"
@@ -33,7 +32,7 @@ export function KeysPage() {
             People
           </Link>
           <Allowed to="administer">
-            <button type="button" class="button main-action" onClick={() => setDialog({ kind: 'create' })}>
+            <button type="button" class="button main-action" onClick={() => show({ kind: 'create' })}>
               Create a key
             </button>
           </Allowed>
@@ -58,16 +57,16 @@ export function KeysPage() {
           {(rows) => (
             <Table
               keys={rows}
-              revoke={(key) => setDialog({ kind: 'revoke', key })}
-              showMailboxes={(key) => setDialog({ kind: 'mailboxes', key })}
+              revoke={(key) => show({ kind: 'revoke', key })}
+              showMailboxes={(key) => show({ kind: 'mailboxes', key })}
             />
           )}
         </Listed>
         <Pager list={keys} offset={[offset, setOffset]} size={SIZE} />
       </section>
-      {dialog?.kind === 'create' && <CreateKey close={close} />}
-      {dialog?.kind === 'revoke' && <Revoke apiKey={dialog.key} close={close} />}
-      {dialog?.kind === 'mailboxes' && <Mailboxes apiKey={dialog.key} close={close} />}
+      {shown?.kind === 'create' && <CreateKey close={close} />}
+      {shown?.kind === 'revoke' && <Revoke apiKey={shown.key} close={close} />}
+      {shown?.kind === 'mailboxes' && <Mailboxes apiKey={shown.key} close={close} />}
     </Page>
   );
 }

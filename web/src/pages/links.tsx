@@ -8,6 +8,7 @@ import { Confirm, DialogForm, ShowOnce } from '../ui/dialog.tsx';
 import { SelectField, TextField } from '../ui/field.tsx';
 import { Empty, Listed, Page, Pager, State, Time } from '../ui/parts.tsx';
 import { given, useOffset, useParam } from '../ui/query.ts';
+import { useShown } from '../ui/shown.ts';
 
 const SIZE = 50;
 const STATUSES = ['open', 'used', 'cancelled', 'expired'] as const;
@@ -18,7 +19,7 @@ export function LinksPage() {
   const [status, setStatus] = useParam('status', 'open');
   const [account] = useParam('account');
   const [offset, setOffset] = useOffset();
-  const [dialog, setDialog] = useState<{ kind: 'create' } | { kind: 'revoke'; link: AuthLink }>();
+  const { shown, show, close } = useShown<{ kind: 'create' } | { kind: 'revoke'; link: AuthLink }>();
   const query = given({ status: STATUSES.find((one) => one === status), account_id: account, offset, limit: SIZE });
   const list = useQuery({
     queryKey: [...LINKS, query],
@@ -28,7 +29,7 @@ export function LinksPage() {
   });
   const create = (
     <Allowed to="manage">
-      <button type="button" class="button main-action" onClick={() => setDialog({ kind: 'create' })}>
+      <button type="button" class="button main-action" onClick={() => show({ kind: 'create' })}>
         Create a link
       </button>
     </Allowed>
@@ -63,12 +64,12 @@ export function LinksPage() {
             </Empty>
           }
         >
-          {(links) => <Table links={links} revoke={(link) => setDialog({ kind: 'revoke', link })} />}
+          {(links) => <Table links={links} revoke={(link) => show({ kind: 'revoke', link })} />}
         </Listed>
         <Pager list={list} offset={[offset, setOffset]} size={SIZE} />
       </section>
-      {dialog?.kind === 'create' && <Create account={account} close={() => setDialog(undefined)} />}
-      {dialog?.kind === 'revoke' && <Revoke link={dialog.link} close={() => setDialog(undefined)} />}
+      {shown?.kind === 'create' && <Create account={account} close={close} />}
+      {shown?.kind === 'revoke' && <Revoke link={shown.link} close={close} />}
     </Page>
   );
 }
@@ -188,6 +189,7 @@ function Create({ account, close }: { account: string; close: () => void }) {
       title="Create a link"
       action="Create it"
       busy={create.isPending}
+      showsOnce
       error={create.error}
       submit={() => create.mutate()}
       close={close}

@@ -1,5 +1,4 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/preact-query';
-import { useState } from 'preact/hooks';
 import { Link, useLocation } from 'wouter-preact';
 import { Allowed } from '../access/may.tsx';
 import { type Account, api, take } from '../api/client.ts';
@@ -11,12 +10,13 @@ import { MailboxMail } from '../mail/mailbox-mail.tsx';
 import { useAccount } from '../mail/use-account.ts';
 import { Confirm } from '../ui/dialog.tsx';
 import { Loading, Notice, Page, Problem, State, Time } from '../ui/parts.tsx';
+import { useShown } from '../ui/shown.ts';
 import { runsUrl, useInstallation } from './installation.ts';
 import { REFRESH_MS } from '../mail/list.tsx';
 import { SendTest } from './send-test.tsx';
 
 export function MailboxPage({ id }: { id: string }) {
-  const [dialog, setDialog] = useState<'send' | 'import' | 'folders' | 'remove'>();
+  const dialog = useShown<'send' | 'import' | 'folders' | 'remove'>();
   const account = useAccount(id, REFRESH_MS);
   const up = { href: '/mailboxes', label: 'Mailboxes' };
   if (!account.data)
@@ -32,29 +32,29 @@ export function MailboxPage({ id }: { id: string }) {
       up={up}
       actions={
         <Allowed to="change">
-          <button type="button" class="button" onClick={() => setDialog('send')}>
+          <button type="button" class="button" onClick={() => dialog.show('send')}>
             Send a test mail
           </button>
-          <button type="button" class="button" onClick={() => setDialog('import')}>
+          <button type="button" class="button" onClick={() => dialog.show('import')}>
             Import older mail…
           </button>
           <Link href={`/mailboxes/connect?account=${id}`} class="button">
             Reconnect
           </Link>
-          <button type="button" class="button danger" onClick={() => setDialog('remove')}>
+          <button type="button" class="button danger" onClick={() => dialog.show('remove')}>
             Remove
           </button>
         </Allowed>
       }
     >
       {account.data.status !== 'running' && <Trouble account={account.data} />}
-      <Facts account={account.data} chooseFolders={() => setDialog('folders')} />
+      <Facts account={account.data} chooseFolders={() => dialog.show('folders')} />
       <ImportList account={account.data} />
       <MailboxMail account={id} />
-      {dialog === 'send' && <SendTest account={account.data} close={() => setDialog(undefined)} />}
-      {dialog === 'import' && <ImportForm account={id} close={() => setDialog(undefined)} />}
-      {dialog === 'folders' && <FolderChoice account={account.data} close={() => setDialog(undefined)} />}
-      {dialog === 'remove' && <Remove account={account.data} close={() => setDialog(undefined)} />}
+      {dialog.shown === 'send' && <SendTest account={account.data} close={dialog.close} />}
+      {dialog.shown === 'import' && <ImportForm account={id} close={dialog.close} />}
+      {dialog.shown === 'folders' && <FolderChoice account={account.data} close={dialog.close} />}
+      {dialog.shown === 'remove' && <Remove account={account.data} close={dialog.close} />}
     </Page>
   );
 }

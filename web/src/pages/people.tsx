@@ -8,6 +8,7 @@ import { Confirm, DialogForm, ShowOnce } from '../ui/dialog.tsx';
 import { SelectField, TextField } from '../ui/field.tsx';
 import { Badge, Empty, Listed, Notice, Page, Pager, Time } from '../ui/parts.tsx';
 import { useOffset } from '../ui/query.ts';
+import { useShown } from '../ui/shown.ts';
 
 const SIZE = 50;
 const PEOPLE = ['persons'];
@@ -20,7 +21,7 @@ type Shown =
 /** People who sign in without a key: invited ones, and those of the identity provider. */
 export function PeoplePage() {
   const [offset, setOffset] = useOffset();
-  const [dialog, setDialog] = useState<Shown>();
+  const { shown, show, next, close } = useShown<Shown>();
   const query = { offset, limit: SIZE };
   const list = useQuery({
     queryKey: [...PEOPLE, query],
@@ -28,11 +29,10 @@ export function PeoplePage() {
     placeholderData: keepPreviousData,
     refetchInterval: 15_000,
   });
-  const close = () => setDialog(undefined);
-  const showLink = ({ name, url }: { name: string; url: string }) => setDialog({ kind: 'link', name, url });
+  const showLink = ({ name, url }: { name: string; url: string }) => next({ kind: 'link', name, url });
   const invite = (
     <Allowed to="administer">
-      <button type="button" class="button main-action" onClick={() => setDialog({ kind: 'invite' })}>
+      <button type="button" class="button main-action" onClick={() => show({ kind: 'invite' })}>
         Invite a person
       </button>
     </Allowed>
@@ -54,20 +54,20 @@ export function PeoplePage() {
             </Empty>
           }
         >
-          {(people) => <Table people={people} show={setDialog} />}
+          {(people) => <Table people={people} show={show} />}
         </Listed>
         <Pager list={list} offset={[offset, setOffset]} size={SIZE} />
       </section>
-      {dialog?.kind === 'invite' && <Invite done={showLink} close={close} />}
-      {dialog?.kind === 'link' && (
-        <ShowOnce title={`The link for ${dialog.name}`} value={dialog.url} label="Link" close={close}>
-          Pass it on to {dialog.name}, who chooses a password there. It is shown this once, works once, and ends after 7
+      {shown?.kind === 'invite' && <Invite done={showLink} close={close} />}
+      {shown?.kind === 'link' && (
+        <ShowOnce title={`The link for ${shown.name}`} value={shown.url} label="Link" close={close}>
+          Pass it on to {shown.name}, who chooses a password there. It is shown this once, works once, and ends after 7
           days.
         </ShowOnce>
       )}
-      {dialog?.kind === 'role' && <ChangeRole person={dialog.person} close={close} />}
-      {dialog?.kind === 'reset' && <Reset person={dialog.person} done={showLink} close={close} />}
-      {dialog?.kind === 'remove' && <Remove person={dialog.person} close={close} />}
+      {shown?.kind === 'role' && <ChangeRole person={shown.person} close={close} />}
+      {shown?.kind === 'reset' && <Reset person={shown.person} done={showLink} close={close} />}
+      {shown?.kind === 'remove' && <Remove person={shown.person} close={close} />}
     </Page>
   );
 }
@@ -207,6 +207,7 @@ function Invite({ done, close }: Linked) {
       title="Invite a person"
       action="Make the link"
       busy={invite.isPending}
+      showsOnce
       error={invite.error}
       submit={() => invite.mutate()}
       close={close}
@@ -273,6 +274,7 @@ function Reset({ person, done, close }: { person: Person } & Linked) {
       title={`Reset the password of ${person.name}?`}
       action="Reset it"
       busy={reset.isPending}
+      showsOnce
       error={reset.error}
       confirm={() => reset.mutate()}
       close={close}

@@ -3,7 +3,18 @@ import { useEffect, useId, useRef } from 'preact/hooks';
 import { Copyable, Notice, Problem } from './parts.tsx';
 
 /** A modal dialog: Escape closes it, and it traps the focus. */
-export function Dialog({ title, close, children }: { title: string; close: () => void; children: ComponentChildren }) {
+export function Dialog({
+  title,
+  close,
+  held = false,
+  children,
+}: {
+  title: string;
+  close: () => void;
+  /** it cannot be closed now */
+  held?: boolean;
+  children: ComponentChildren;
+}) {
   const ref = useRef<HTMLDialogElement>(null);
   const id = useId();
   const isLeft = useRef(false);
@@ -19,14 +30,18 @@ export function Dialog({ title, close, children }: { title: string; close: () =>
     <dialog
       ref={ref}
       aria-labelledby={id}
+      onCancel={(event) => held && event.preventDefault()}
       onClose={() => {
         // a replaced dialog closes late, and must not close its successor
-        if (!isLeft.current) close();
+        if (isLeft.current) return;
+        // a second Escape cannot be prevented
+        if (held) ref.current?.showModal();
+        else close();
       }}
     >
       <div class="card-head">
         <h2 id={id}>{title}</h2>
-        <button type="button" class="button plain" onClick={close}>
+        <button type="button" class="button plain" disabled={held} onClick={close}>
           Close
         </button>
       </div>
@@ -43,12 +58,15 @@ export function DialogForm(props: {
   /** submit is disabled */
   incomplete?: boolean;
   busy: boolean;
+  /** its call returns what is shown once: while busy, it cannot be closed */
+  showsOnce?: boolean;
   error: unknown;
   submit: () => void;
   close: () => void;
 }) {
+  const isHeld = props.busy && props.showsOnce === true;
   return (
-    <Dialog title={props.title} close={props.close}>
+    <Dialog title={props.title} close={props.close} held={isHeld}>
       <form
         class="stack"
         onSubmit={(event) => {
@@ -59,7 +77,7 @@ export function DialogForm(props: {
         {props.children}
         <Problem error={props.error} />
         <div class="dialog-foot">
-          <button type="button" class="button" onClick={props.close}>
+          <button type="button" class="button" disabled={isHeld} onClick={props.close}>
             Cancel
           </button>
           <button class="button main-action" disabled={props.busy || props.incomplete}>
@@ -100,16 +118,19 @@ export function Confirm(props: {
   children: ComponentChildren;
   action: string;
   busy: boolean;
+  /** its call returns what is shown once: while busy, it cannot be closed */
+  showsOnce?: boolean;
   error: unknown;
   confirm: () => void;
   close: () => void;
 }) {
+  const isHeld = props.busy && props.showsOnce === true;
   return (
-    <Dialog title={props.title} close={props.close}>
+    <Dialog title={props.title} close={props.close} held={isHeld}>
       <div>{props.children}</div>
       <Problem error={props.error} />
       <div class="dialog-foot">
-        <button type="button" class="button" onClick={props.close}>
+        <button type="button" class="button" disabled={isHeld} onClick={props.close}>
           Cancel
         </button>
         <button type="button" class="button danger" disabled={props.busy} onClick={props.confirm}>

@@ -1,11 +1,11 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/preact-query';
-import { useState } from 'preact/hooks';
 import { Allowed, useMay } from '../../access/may.tsx';
 import { api, type OAuthApp, type Schemas, take } from '../../api/client.ts';
 import { useOnce } from '../../api/once.ts';
 import { Confirm, Dialog } from '../../ui/dialog.tsx';
 import { Copyable, Empty, Listed, Notice, Page, Pager, Problem, State, Time } from '../../ui/parts.tsx';
 import { useOffset } from '../../ui/query.ts';
+import { useShown } from '../../ui/shown.ts';
 import { ChangeAppForm, CreateAppForm, type ChangeFields, type CreateFields, Guide, PROVIDERS } from './form.tsx';
 
 const SIZE = 50;
@@ -16,17 +16,16 @@ type Shown = { kind: 'create' } | { kind: 'set-up' | 'change' | 'verify' | 'dele
 /** The clients that the operator registered at providers of OAuth 2.0. */
 export function AppsPage() {
   const [offset, setOffset] = useOffset();
-  const [dialog, setDialog] = useState<Shown>();
+  const { shown, show, next, close } = useShown<Shown>();
   const query = { offset, limit: SIZE };
   const list = useQuery({
     queryKey: [...APPS, query],
     queryFn: () => take(api.GET('/api/v1/oauth/apps', { params: { query } })),
     refetchInterval: 10_000,
   });
-  const close = () => setDialog(undefined);
   const create = (
     <Allowed to="manage">
-      <button type="button" class="button main-action" onClick={() => setDialog({ kind: 'create' })}>
+      <button type="button" class="button main-action" onClick={() => show({ kind: 'create' })}>
         Create an app
       </button>
     </Allowed>
@@ -47,15 +46,15 @@ export function AppsPage() {
             </Empty>
           }
         >
-          {(apps) => <Table apps={apps} show={(kind, app) => setDialog({ kind, app })} />}
+          {(apps) => <Table apps={apps} show={(kind, app) => show({ kind, app })} />}
         </Listed>
         <Pager list={list} offset={[offset, setOffset]} size={SIZE} />
       </section>
-      {dialog?.kind === 'create' && <Create created={(app) => setDialog({ kind: 'set-up', app })} close={close} />}
-      {dialog?.kind === 'set-up' && <SetUp app={dialog.app} close={close} />}
-      {dialog?.kind === 'change' && <Change app={dialog.app} close={close} />}
-      {dialog?.kind === 'verify' && <Verify app={dialog.app} close={close} />}
-      {dialog?.kind === 'delete' && <Delete app={dialog.app} close={close} />}
+      {shown?.kind === 'create' && <Create created={(app) => next({ kind: 'set-up', app })} close={close} />}
+      {shown?.kind === 'set-up' && <SetUp app={shown.app} close={close} />}
+      {shown?.kind === 'change' && <Change app={shown.app} close={close} />}
+      {shown?.kind === 'verify' && <Verify app={shown.app} close={close} />}
+      {shown?.kind === 'delete' && <Delete app={shown.app} close={close} />}
     </Page>
   );
 }

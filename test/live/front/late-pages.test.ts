@@ -1,0 +1,129 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import type { Browser, HTTPRequest } from 'puppeteer-core';
+import type { WebhookEndpoint } from '../../../src/contract/webhook.ts';
+import { newId } from '../../../src/new-id.ts';
+import { waitFor } from '../../helpers/assert/wait.ts';
+import { type Browsing, browse, startBrowser } from '../../helpers/product/browser.ts';
+import { type ConnectedUser, connectUser, type OwnLive, startLive } from '../../helpers/product/live.ts';
+
+/** Pages that were opened a while ago: forms that end late, and what others changed. */
+
+let live: OwnLive;
+let browser: Browser;
+let desk: Browsing;
+let owner: ConnectedUser;
+
+beforeAll(async () => {
+  live = await startLive();
+  [browser, owner] = await Promise.all([startBrowser(), connectUser(live)]);
+  desk = await signedIn(live.api.key);
+}, 180_000);
+
+afterAll(async () => {
+  await browser?.close();
+  await live?.close();
+}, 60_000);
+
+async function signedIn(key: string): Promise<Browsing> {
+  const visitor = await browse(browser, live.api.base);
+  await visitor.open('/');
+  await visitor.fill('API key', key);
+  await visitor.click('Sign in', 'button');
+  await visitor.sees('What is wrong now');
+  return visitor;
+}
+
+const pathOf = (request: HTTPRequest) => new URL(request.url()).pathname;
+const titles = () => desk.page.$$eval('dialog[open] h2', (heads) => heads.map(({ textContent }) => textContent));
+
+/** Holds the next call of a path back; `made`: waits for it. */
+async function holdCall({ page }: Browsing, method: string, path: RegExp) {
+  await page.setRequestInterception(true);
+  let held: HTTPRequest | undefined;
+  const look = (request: HTTPRequest) => {
+    if (held === undefined && request.method() === method && path.test(pathOf(request))) held = request;
+    else void request.continue();
+  };
+  page.on('request', look);
+  return {
+    made: () => waitFor(() => held !== undefined, { what: 'the call' }),
+    release: async () => {
+      await held?.continue();
+      page.off('request', look);
+      await page.setRequestInterception(false);
+    },
+  };
+}
+
+test('an edited endpoint keeps what others change, a removed mailbox, and events that the page does not know', async () => {
+  const made = await live.api.post<WebhookEndpoint>('/webhooks/endpoints', {
+    url: 'https://93.184.215.14/hook',
+    description: 'Shipping',
+    trigger_events: ['email.new'],
+    enabled: false,
+  });
+  const path = `/webhooks/endpoints/${made.id}`;
+  const removed = newId('account');
+  await live.pool.query('update webhook_endpoints set account_ids = $2, trigger_events = $3 where id = $1', [
+    made.id,
+    [removed],
+    ['email.new', 'email.later'],
+  ]);
+  const bodies: unknown[] = [];
+  desk.page.on('request', (request) => {
+    if (request.method() === 'PATCH') bodies.push(JSON.parse(request.postData() ?? ''));
+  });
+  await desk.open(`/endpoints/${made.id}`);
+  await desk.click('Edit', 'button');
+  await desk.sees(`Removed mailbox …${removed.slice(-6)}`);
+  await live.api.patch(path, { headers: [{ name: 'X-Other', value: '1' }] });
+  await desk.sees('X-Other');
+  await desk.fill('Description', 'Shipping of Ada');
+  await desk.click('Save', 'button');
+  const saved = () => live.api.get<WebhookEndpoint>(path);
+  await waitFor(async () => (await saved()).description === 'Shipping of Ada', { what: 'the change' });
+  expect(await saved()).toMatchObject({ account_ids: [removed], headers: [{ name: 'X-Other', value: '1' }] });
+  await waitFor(async () => (await titles()).length === 0, { what: 'the form to close' });
+
+  await desk.click('Edit', 'button');
+  await desk.click('email.update', 'checkbox');
+  await desk.click('Save', 'button');
+  await waitFor(() => bodies.length === 2, { what: 'the second change' });
+  expect(bodies).toEqual([
+    { description: 'Shipping of Ada' },
+    { trigger_events: ['email.new', 'email.update', 'email.later'] },
+  ]);
+}, 90_000);
+
+test('a form that ends late closes no other form', async () => {
+  await desk.open(`/mailboxes/${owner.account.id}`);
+  await desk.click('Send a test mail', 'button');
+  const send = await holdCall(desk, 'POST', /\/emails\/send$/);
+  await desk.click('Send', 'button');
+  await send.made();
+  await desk.page.keyboard.press('Escape');
+  await waitFor(async () => (await titles()).length === 0, { what: 'the form to close' });
+  await desk.click('Remove', 'button');
+  await waitFor(async () => (await titles()).length === 1, { what: 'the other form' });
+  await send.release();
+  await desk.sees('Sent to');
+  expect(await titles()).toEqual([`Remove ${owner.account.name}?`]);
+  await desk.page.keyboard.press('Escape');
+}, 60_000);
+
+test('a form stays open until it has shown what is shown once', async () => {
+  await desk.open('/keys');
+  await desk.click('Create a key', 'button');
+  await desk.fill('Name', 'Shown all the same');
+  const create = await holdCall(desk, 'POST', /\/api-keys$/);
+  await desk.click('Create it', 'button');
+  await create.made();
+  for (let n = 0; n < 3; n++) await desk.page.keyboard.press('Escape');
+  const enabled = await desk.page.$$eval('dialog[open] button:enabled', (all) =>
+    all.map(({ textContent }) => textContent),
+  );
+  expect([await titles(), enabled]).toEqual([['Create a key'], []]);
+  await create.release();
+  await desk.sees('Copy it now');
+  await desk.click('I have copied it', 'button');
+}, 60_000);
