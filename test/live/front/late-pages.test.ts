@@ -1,21 +1,26 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { Browser, HTTPRequest } from 'puppeteer-core';
+import type { EventType } from '../../../src/contract/events.ts';
 import type { WebhookEndpoint } from '../../../src/contract/webhook.ts';
+import { recordEvents } from '../../../src/db/outbox.ts';
 import { newId } from '../../../src/new-id.ts';
 import { waitFor } from '../../helpers/assert/wait.ts';
+import { emailOf } from '../../helpers/fakes/receiver.ts';
 import { type Browsing, browse, startBrowser } from '../../helpers/product/browser.ts';
 import { type ConnectedUser, connectUser, type OwnLive, startLive } from '../../helpers/product/live.ts';
 
-/** Pages that were opened a while ago: forms that end late, and what others changed. */
+/** Pages that were opened a while ago: forms that end late, and what happened since. */
 
 let live: OwnLive;
 let browser: Browser;
 let desk: Browsing;
 let owner: ConnectedUser;
+let email: string;
 
 beforeAll(async () => {
   live = await startLive();
   [browser, owner] = await Promise.all([startBrowser(), connectUser(live)]);
+  email = emailOf((await owner.receive('INBOX', 'A heliotrope order')).call).id;
   desk = await signedIn(live.api.key);
 }, 180_000);
 
@@ -54,6 +59,15 @@ async function holdCall({ page }: Browsing, method: string, path: RegExp) {
     },
   };
 }
+
+const record = (objectId: string, type: EventType, times: Date[]) =>
+  live.product.database.database.db.transaction((tx) =>
+    recordEvents(
+      tx,
+      owner.account.id,
+      times.map((createdAt) => ({ type, objectId, data: {}, createdAt })),
+    ),
+  );
 
 test('an edited endpoint keeps what others change, a removed mailbox, and events that the page does not know', async () => {
   const made = await live.api.post<WebhookEndpoint>('/webhooks/endpoints', {
@@ -94,6 +108,31 @@ test('an edited endpoint keeps what others change, a removed mailbox, and events
     { trigger_events: ['email.new', 'email.update', 'email.later'] },
   ]);
 }, 90_000);
+
+test('a mailbox says since when it is in its state, and an email all that happened to it', async () => {
+  const minutes = (count: number, until: number) =>
+    Array.from({ length: count }, (_, n) => new Date(until - (count - n) * 60_000));
+  const times = minutes(60, Date.now());
+  await record(owner.account.id, 'account.status.running', times);
+  await desk.open(`/mailboxes/${owner.account.id}`);
+  const since = () =>
+    desk.page.$$eval('[aria-label="State"] dd:first-of-type time', ([time]) => time?.getAttribute('datetime'));
+  await waitFor(async () => (await since()) === times.at(-1)?.toISOString(), { what: 'the last change' });
+  const later = new Date();
+  await record(owner.account.id, 'account.status.running', [later]);
+  await waitFor(async () => (await since()) === later.toISOString(), { what: 'a later change', timeoutMs: 40_000 });
+
+  await record(email, 'email.update', minutes(60, Date.now()));
+  await desk.open(`/mailboxes/${owner.account.id}/emails/${email}`);
+  const changes = () =>
+    desk.page.$$eval(
+      '.timeline li',
+      (all) => all.filter(({ textContent }) => textContent?.startsWith('Changed')).length,
+    );
+  await desk.click('More', 'button');
+  await waitFor(async () => (await changes()) === 60, { what: 'the whole history' });
+  expect(await desk.page.$$('::-p-aria([name="More"][role="button"])')).toEqual([]);
+}, 120_000);
 
 test('a form that ends late closes no other form', async () => {
   await desk.open(`/mailboxes/${owner.account.id}`);

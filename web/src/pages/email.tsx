@@ -1,4 +1,4 @@
-import { useQuery } from '@tanstack/preact-query';
+import { useInfiniteQuery, useQuery } from '@tanstack/preact-query';
 import { Link, useLocation } from 'wouter-preact';
 import { Allowed } from '../access/may.tsx';
 import { api, type HistoryEntry, take } from '../api/client.ts';
@@ -9,6 +9,7 @@ import { useListBefore } from '../mail/list.tsx';
 import { Reader } from '../mail/reader.tsx';
 import { useAccount } from '../mail/use-account.ts';
 import { Loading, Page, Problem, State } from '../ui/parts.tsx';
+import { given } from '../ui/query.ts';
 import { useEndpoints } from './deliveries/page.tsx';
 import { useInstallation, workflowUrl } from './installation.ts';
 import { WaitsFor } from './waiting.tsx';
@@ -52,14 +53,16 @@ export function EmailPage({ account, id }: { account: string; id: string }) {
 }
 
 function History({ account, id }: { account: string; id: string }) {
-  const history = useQuery({
+  const history = useInfiniteQuery({
     queryKey: ['history', id],
-    queryFn: () =>
+    queryFn: ({ pageParam }) =>
       take(
         api.GET('/api/v1/{account_id}/emails/{email_id}/history', {
-          params: { path: { account_id: account, email_id: id } },
+          params: { path: { account_id: account, email_id: id }, query: given({ cursor: pageParam }) },
         }),
       ),
+    initialPageParam: '',
+    getNextPageParam: (page) => page.cursor ?? undefined,
     refetchInterval: 5_000,
   });
   return (
@@ -74,10 +77,22 @@ function History({ account, id }: { account: string; id: string }) {
         {history.isPending && <Loading lines={3} />}
         <Problem error={history.error} />
         <ol class="timeline">
-          {history.data?.data.map((entry, index) => (
-            <Entry key={`${entry.at}-${index}`} entry={entry} />
-          ))}
+          {history.data?.pages
+            .flatMap(({ data }) => data)
+            .map((entry, index) => (
+              <Entry key={`${entry.at}-${index}`} entry={entry} />
+            ))}
         </ol>
+        {history.hasNextPage && (
+          <button
+            type="button"
+            class="button small"
+            disabled={history.isFetchingNextPage}
+            onClick={() => void history.fetchNextPage()}
+          >
+            {history.isFetchingNextPage ? 'Loading …' : 'More'}
+          </button>
+        )}
       </div>
     </section>
   );

@@ -15,6 +15,9 @@ import { runsUrl, useInstallation } from './installation.ts';
 import { REFRESH_MS } from '../mail/list.tsx';
 import { SendTest } from './send-test.tsx';
 
+/** Refresh of the time since when a mailbox is in its state: between two looks it may have left it and come back. */
+const SINCE_MS = 15_000;
+
 export function MailboxPage({ id }: { id: string }) {
   const dialog = useShown<'send' | 'import' | 'folders' | 'remove'>();
   const account = useAccount(id, REFRESH_MS);
@@ -82,18 +85,27 @@ function Facts({ account, chooseFolders }: { account: Account; chooseFolders: ()
   const { mail } = account.connection_params;
   const installation = useInstallation();
   const history = useQuery({
-    queryKey: ['account-history', account.id],
-    queryFn: () => take(api.GET('/api/v1/accounts/{id}/history', { params: { path: { id: account.id } } })),
+    queryKey: ['account-history', account.id, account.status],
+    queryFn: () =>
+      take(
+        api.GET('/api/v1/accounts/{id}/history', { params: { path: { id: account.id }, query: { order: 'desc' } } }),
+      ),
+    refetchInterval: SINCE_MS,
   });
-  const changed = history.data?.data.filter(({ event_type: type }) => type?.startsWith('account.status.')).at(-1);
+  const changed = history.data?.data.find(({ event_type: type }) => type?.startsWith('account.status.'));
   const runs = runsUrl(installation.data, account.id);
   return (
     <section class="card pad stack" aria-label="State">
       <dl class="facts">
         <dt>State</dt>
         <dd class="row">
-          <State of={account.status} /> <span class="quiet small">since</span>
-          <Time at={changed?.at ?? account.created_at} />
+          <State of={account.status} />
+          {history.data && (
+            <>
+              {' '}
+              <span class="quiet small">since</span> <Time at={changed?.at ?? account.created_at} />
+            </>
+          )}
         </dd>
         <dt>In sync</dt>
         <dd>
