@@ -9,7 +9,7 @@ import { emailOf } from '../../helpers/fakes/receiver.ts';
 import { type Browsing, browse, startBrowser } from '../../helpers/product/browser.ts';
 import { type ConnectedUser, connectUser, type OwnLive, startLive } from '../../helpers/product/live.ts';
 
-/** Pages that were opened a while ago: forms that end late, and what happened since. */
+/** Pages that were opened a while ago: forms that end late, what others changed, streams and sessions that ended. */
 
 let live: OwnLive;
 let browser: Browser;
@@ -39,6 +39,7 @@ async function signedIn(key: string): Promise<Browsing> {
 }
 
 const pathOf = (request: HTTPRequest) => new URL(request.url()).pathname;
+const row = (text: string) => desk.page.waitForSelector(`tbody ::-p-text(${text})`, { visible: true });
 const titles = () => desk.page.$$eval('dialog[open] h2', (heads) => heads.map(({ textContent }) => textContent));
 
 /** Holds the next call of a path back; `made`: waits for it. */
@@ -59,6 +60,13 @@ async function holdCall({ page }: Browsing, method: string, path: RegExp) {
     },
   };
 }
+
+/** As when another tab is chosen, and this one again. */
+const hide = (isHidden: boolean) =>
+  desk.page.evaluate(
+    `Object.defineProperty(document, 'hidden', { value: ${isHidden}, configurable: true });
+     document.dispatchEvent(new Event('visibilitychange'));`,
+  );
 
 const record = (objectId: string, type: EventType, times: Date[]) =>
   live.product.database.database.db.transaction((tx) =>
@@ -166,3 +174,79 @@ test('a form stays open until it has shown what is shown once', async () => {
   await desk.sees('Copy it now');
   await desk.click('I have copied it', 'button');
 }, 60_000);
+
+test('a hidden page closes its event stream, and lists what it missed', async () => {
+  await desk.open('/events');
+  await desk.sees('Live');
+  await hide(true);
+  await desk.sees('Connecting …');
+  await owner.receive('INBOX', 'Missed while hidden');
+  await hide(false);
+  await desk.sees('Live');
+  await row('Missed while hidden');
+}, 60_000);
+
+test('a changed filter of the events misses none that are stored before its stream begins', async () => {
+  await desk.open('/events');
+  await desk.sees('Live');
+  const stream = await holdCall(desk, 'GET', /\/events\/stream$/);
+  await desk.choose('Type', 'email.new');
+  await stream.made();
+  await row('A heliotrope order');
+  await owner.receive('INBOX', 'Stored in between');
+  await stream.release();
+  await row('Stored in between');
+}, 60_000);
+
+test('a paused list of events stays as it is when its stream reconnects', async () => {
+  await desk.open('/events');
+  await desk.sees('Live');
+  await desk.click('Pause', 'button');
+  const loaded: string[] = [];
+  desk.page.on('request', (request) => {
+    const { pathname, searchParams } = new URL(request.url());
+    if (pathname === '/api/v1/webhooks/events' && !searchParams.has('cursor')) loaded.push(request.url());
+  });
+  await hide(true);
+  await owner.receive('INBOX', 'Stored while paused');
+  const connected = desk.page.waitForResponse((response) => response.url().includes('/events/stream'));
+  await hide(false);
+  await connected;
+  await owner.receive('INBOX', 'Streamed while paused');
+  expect(loaded).toEqual([]);
+  expect(await desk.page.$eval('tbody', (rows) => rows.textContent)).not.toContain('while paused');
+  await desk.click('Resume', 'button');
+  await row('Stored while paused');
+  await row('Streamed while paused');
+}, 60_000);
+
+test('the page of the events asks for a sign-in when its session ends, and continues', async () => {
+  const { api_key: key, id } = await live.api.post<{ api_key: string; id: string }>('/api-keys', {
+    name: 'Ends while it looks',
+    permissions: 'full',
+  });
+  const visitor = await signedIn(key);
+  await visitor.open('/events');
+  await visitor.sees('Live');
+  await live.api.request('DELETE', `/api-keys/${id}`);
+  await visitor.sees('With an API key');
+  await visitor.fill('API key', live.api.key);
+  await visitor.click('Sign in', 'button');
+  await visitor.sees('Live');
+  await visitor.close();
+}, 90_000);
+
+test('a page that cannot be refreshed says so beside what it shows', async () => {
+  const { data } = await live.api.get<{ data: { id: string }[] }>('/webhooks/conversations');
+  const endpoints = await live.api.get<{ data: { id: string }[] }>('/webhooks/endpoints');
+  const paths = [`/deliveries/${data[0]?.id}`, `/endpoints/${endpoints.data[0]?.id}`, `/mailboxes/${owner.account.id}`];
+  for (const path of paths) {
+    await desk.open(path);
+    await desk.page.waitForSelector('.facts');
+    await desk.page.setOfflineMode(true);
+    await desk.sees('Not reachable');
+    expect(await desk.page.$$('.facts')).not.toEqual([]);
+    await desk.page.setOfflineMode(false);
+    await desk.page.waitForSelector('::-p-text(Not reachable)', { hidden: true });
+  }
+}, 120_000);

@@ -164,6 +164,7 @@ function BatchState({ account, id, first }: { account: string; id: string; first
   const { total, pending, changed: made, failed } = batch.data;
   return (
     <div class="stack-s">
+      <Problem error={batch.error} />
       <p class="row" id={text} role="status">
         <State of={isDone ? 'completed' : 'running'} />
         <span>

@@ -57,6 +57,7 @@ export function EndpointPage({ id }: { id: string }) {
         </Allowed>
       }
     >
+      <Problem error={endpoint.error} />
       <Trouble endpoint={data} />
       <div class="grid-2">
         <Facts endpoint={data} />

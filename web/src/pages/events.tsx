@@ -1,4 +1,4 @@
-import { useInfiniteQuery, useQuery } from '@tanstack/preact-query';
+import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/preact-query';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import { api, type ListedEvent, take } from '../api/client.ts';
@@ -24,7 +24,7 @@ export function EventsPage() {
   const feed = useFeed(filter, paused);
   const resume = () => {
     setPaused(!paused);
-    if (paused) feed.restart();
+    if (paused) void feed.restart();
   };
   return (
     <Page
@@ -85,9 +85,11 @@ export function EventsPage() {
 /** The stored events of a filter, newest first, with those that the stream has added. */
 function useFeed(filter: { types?: string; account_id?: string }, paused: boolean) {
   const [live, setLive] = useState<ListedEvent[]>([]);
+  const queries = useQueryClient();
   const query = new URLSearchParams(filter).toString();
+  const key = ['events', query];
   const stored = useInfiniteQuery({
-    queryKey: ['events', query],
+    queryKey: key,
     queryFn: ({ pageParam }) =>
       take(
         api.GET('/api/v1/webhooks/events', {
@@ -102,18 +104,21 @@ function useFeed(filter: { types?: string; account_id?: string }, paused: boolea
   const isLive = useEvents(query === '' ? '' : `?${query}`, (event) => {
     if (paused) return;
     // without its oldest ones there would be a gap above the list
-    if (live.length >= KEPT) restart();
+    if (live.length >= KEPT) void restart();
     setLive((before) => [event, ...before]);
   });
   /** Loads the list again, with what the stream has missed; what it has added before is in there, too. */
-  const restart = () => {
+  const restart = async () => {
     setLive([]);
-    void stored.refetch();
+    // a page that is under way may have been read before
+    await queries.cancelQueries({ queryKey: key });
+    await stored.refetch();
   };
   useEffect(() => setLive([]), [query]);
   // the stream begins when it is connected: what came between is in the list
   useEffect(() => {
-    if (isLive) restart();
+    // a paused list is loaded again when it resumes
+    if (isLive && !paused) void restart();
   }, [isLive]);
   const added = new Set(live.map(({ id }) => id));
   const listed = (stored.data?.pages.flatMap(({ data }) => data) ?? []) as ListedEvent[];

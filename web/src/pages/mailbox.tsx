@@ -50,6 +50,7 @@ export function MailboxPage({ id }: { id: string }) {
         </Allowed>
       }
     >
+      <Problem error={account.error} />
       {account.data.status !== 'running' && <Trouble account={account.data} />}
       <Facts account={account.data} chooseFolders={() => dialog.show('folders')} />
       <ImportList account={account.data} />

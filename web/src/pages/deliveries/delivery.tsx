@@ -51,7 +51,7 @@ export function DeliveryPage({ id }: { id: string }) {
         </Allowed>
       }
     >
-      <Problem error={retry.error} />
+      <Problem error={delivery.error ?? retry.error} />
       <Facts delivery={data} />
       <Attempts delivery={data} />
       <section class="card" aria-labelledby="payload">

@@ -75,7 +75,7 @@ export function ReplayPage({ id }: { id: string }) {
             <Time at={data.created_at} />
           </dd>
         </dl>
-        <Problem error={cancel.error} />
+        <Problem error={cancel.error ?? replay.error} />
       </section>
     </Page>
   );
