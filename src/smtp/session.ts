@@ -61,13 +61,15 @@ export interface SmtpTimes {
  * response before.
  */
 const TIMES: SmtpTimes = { reply: 15_000, firstReply: 5_000, stall: 30_000, final: 600_000 };
+/** What each recipient adds, ms: a server without PIPELINING answers for one after the other. */
+const RECIPIENT_MS = 500;
 const MiB = 1024 * 1024;
 
 /** Total milliseconds for each stage of sending a message, independent of the server's activity. */
 function limitsOf({ source, envelope }: Submission, times: SmtpTimes) {
   const mebibytes = Math.ceil(source.length / MiB);
   return {
-    envelope: 2 * times.reply + 100 * envelope.to.length,
+    envelope: 2 * times.reply + RECIPIENT_MS * envelope.to.length,
     // 64 KiB a second
     data: 2 * times.stall + 16_000 * mebibytes,
     final: times.final + 1_000 * mebibytes,

@@ -38,8 +38,8 @@ import { createTurns, NotBegun, type Turns } from './turns.ts';
 
 /** How long a message may wait for its turn, a worker and an SMTP server before it is given up. */
 const LEAVE_MS = 28_000;
-/** What each recipient adds: the SMTP server may answer for one after the other. */
-const RECIPIENT_MS = 100;
+/** What each recipient adds (src/smtp/session.ts): an SMTP server without PIPELINING answers for one after the other. */
+const RECIPIENT_MS = 500;
 /** How long the caller waits after the message may have begun to leave. */
 const ACCEPTED_MS = 85_000;
 
