@@ -233,7 +233,8 @@ export const accountRoutes: Routes = (app, { db, secrets, fetch, commands, admis
         operationId: 'removeAccount',
         summary: 'Remove an account',
         description:
-          'Stops the sync and deletes stored emails, attachments and credentials. The mailbox itself does not change.',
+          'Stops the sync and deletes stored emails, attachments and credentials. The mailbox itself does not change. Tracked links in ' +
+          'emails that were sent stop working.',
         params: Params,
         querystring: Type.Object({
           revoke: Type.Optional(
