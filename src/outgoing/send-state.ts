@@ -140,6 +140,8 @@ export interface Composed {
   messageId: string;
   /** of the copy for Sent */
   storageKey: string;
+  /** of its links, if it is not the one that was recorded */
+  trackingId?: string;
   result: SendResult;
 }
 
@@ -189,7 +191,7 @@ export function markFoundInSent(db: Queryable, id: string, result: SendResult): 
 export async function markSentBefore(
   tx: Queryable,
   { id, accountId }: Pick<SendRow, 'id' | 'accountId'>,
-  { result, ...composed }: Composed,
+  { result, ...composed }: Omit<Composed, 'trackingId'>,
 ): Promise<SendResult | undefined> {
   const { rows } = await tx.execute<{ id: string }>(sql`
     select id from emails where account_id = ${accountId} and message_id = ${composed.messageId} and not is_draft

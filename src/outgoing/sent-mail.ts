@@ -50,3 +50,14 @@ export async function wasSentInDoubt(
       and state in ('submitting', 'unknown') and id <> ${id} limit 1`);
   return rows.length > 0;
 }
+
+/**
+ * Whether the links of a tracking id are in the message of another send, which left or may have left: that of a draft whose outcome is
+ * unknown, and which is sent again.
+ */
+export async function isTrackedElsewhere(db: Queryable, id: string, trackingId: string): Promise<boolean> {
+  const { rows } = await db.execute(sql`
+    select from tracking_records r left join sends s on s.id = r.email_id
+    where r.id = ${trackingId} and r.email_id <> ${id} and coalesce(s.state, 'sent') not in ('queued', 'failed')`);
+  return rows.length > 0;
+}

@@ -8,6 +8,8 @@ import { MailError } from '../mail-wire/mail-error.ts';
 import { loginOf, withLogin } from '../mailbox/logins.ts';
 import { withLoginConfirmed } from '../mailbox/confirm-login.ts';
 import type { MailboxDeps } from '../mailbox/with-mailbox.ts';
+import { newId } from '../new-id.ts';
+import { isTrackedElsewhere } from '../outgoing/sent-mail.ts';
 import { SubmitError, type Submitted, type Submitter } from '../smtp/submit.ts';
 import { type ComposeDeps, composeSend, type LoadedSend, type OutgoingForm } from './compose.ts';
 import { markDraftSent } from '../outgoing/draft-state.ts';
@@ -105,7 +107,8 @@ async function sendQueued(deps: SubmitDeps, loaded: LoadedSend): Promise<SendOut
 
 /** The send, if it was made before the store was set back, or as an earlier send of its draft. */
 async function findSentBefore(deps: SubmitDeps, attempt: Attempt): Promise<SendRow | undefined> {
-  const { send, composed } = attempt;
+  const { send } = attempt;
+  const { trackingId: _, ...composed } = attempt.composed;
   const messageId = await findInSent(deps, send, composed.messageId);
   if (messageId === undefined) return undefined;
   const { id, accountId, draftId } = send;
@@ -128,10 +131,13 @@ interface Attempt extends LoadedSend {
 }
 
 /** Step 1. */
-async function prepare(deps: SubmitDeps, loaded: LoadedSend): Promise<Attempt> {
+async function prepare(deps: SubmitDeps, { settings, send: given }: LoadedSend): Promise<Attempt> {
+  const trackingId = await ownTrackingId(deps, given);
+  const loaded = { settings, send: { ...given, trackingId } };
   const { send } = loaded;
   const { message, sentCopy, messageId, storageKey, bcc, draftEmailId } = await composeSend(deps, loaded);
-  const composed = { messageId, storageKey, result: { rejected: [], bcc } };
+  const replaced = trackingId !== null && trackingId !== given.trackingId ? { trackingId } : {};
+  const composed = { messageId, storageKey, result: { rejected: [], bcc }, ...replaced };
   if (draftEmailId) {
     await assertDraftExists(deps, send.accountId, draftEmailId).catch(async (error: unknown) => {
       await deleteUnneeded(deps, [storageKey]);
@@ -139,6 +145,12 @@ async function prepare(deps: SubmitDeps, loaded: LoadedSend): Promise<Attempt> {
     });
   }
   return { ...loaded, send: { ...send, ...composed }, composed, sentCopy, message, isSubmitting: false };
+}
+
+/** The tracking id of the message. That of a draft stays with an earlier send that may have left: its links lead where they led. */
+async function ownTrackingId({ db }: SubmitDeps, { id, draftId, trackingId }: SendRow): Promise<string | null> {
+  if (draftId === null || trackingId === null) return trackingId;
+  return (await isTrackedElsewhere(db, id, trackingId)) ? newId('tracking') : trackingId;
 }
 
 /** Submits the message; a login that is refused twice makes the account `disconnected`. */

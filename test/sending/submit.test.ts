@@ -10,6 +10,7 @@ import { eq } from 'drizzle-orm';
 import { createSendActivities } from '../../src/activities/send-email.ts';
 import type { SendInput } from '../../src/contract/sending.ts';
 import { accounts, drafts, emails, folders, locations, sends } from '../../src/db/schema/index.ts';
+import { findTracking } from '../../src/db/queries/tracking.ts';
 import { weakIdentityOf } from '../../src/imap/identity.ts';
 import { createSessionPool, type SessionPool } from '../../src/imap/pool.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
@@ -128,21 +129,21 @@ async function storeDrafts(): Promise<string> {
 }
 
 /** A send of a draft that is in the mailbox and in the store. */
-async function recordDraftSend(folderId: string): Promise<LoadedSend> {
+async function recordDraftSend(folderId: string, html?: string, given: Partial<NewSend> = {}): Promise<LoadedSend> {
   const { db } = deps;
   const { id, draftId, storageKey } = await storeEmail(test.database, accountId, { draft: true, folders: [folderId] });
-  const source = mailText({ to: 'bea@elsewhere.test', subject: 'a draft' });
+  const source = mailText({ to: 'bea@elsewhere.test', subject: 'a draft', ...(html ? { html } : {}) });
   const uid = imap.add('Drafts', source, { flags: ['\\Draft'] });
   const messageId = /^Message-ID: (.*)$/im.exec(source.toString())?.[1] ?? null;
   const weakIdentity = weakIdentityOf({ messageId, size: source.length });
   await db.update(locations).set({ uid, weakIdentity }).where(eq(locations.emailId, id));
   await deps.storage.put(storageKey, source);
-  return recordOf(draftId);
+  return recordOf(draftId, given);
 }
 
 /** A send of a draft, which it reserves. */
-async function recordOf(draftId: string | null): Promise<LoadedSend> {
-  const loaded = await record({ draftId });
+async function recordOf(draftId: string | null, given: Partial<NewSend> = {}): Promise<LoadedSend> {
+  const loaded = await record({ ...given, draftId });
   await deps.db.transaction((tx) => reserveDraft(tx, draftId ?? '', loaded.send.id));
   return loaded;
 }
@@ -182,6 +183,24 @@ it.each([
   await sendOnce(deps, again);
   expect(submitted).toHaveLength(count);
   expect(await states([first, again])).toEqual(['unknown', 'sent']);
+});
+
+it('a draft that is sent again after an unknown outcome leaves the links of the first email alone', async () => {
+  const folderId = await storeDrafts();
+  const tracked = { trackingId: newId('tracking'), tracking: { links: true } };
+  const first = await recordDraftSend(folderId, '<a href="https://one.test/">x</a>', tracked);
+  const second = await recordDraftSend(folderId, '<a href="https://two.test/">x</a>', tracked);
+  const lose = () => Promise.reject(new SubmitError('unknown', 'provider_error', 'the connection ended'));
+  const submit = async (...[, , { beforeData }]: Parameters<Submitter['submit']>) => (await beforeData(), lose());
+  await expect(sendOnce({ ...deps, submitter: { ...deps.submitter, submit } }, first)).rejects.toThrow();
+  respond();
+  await sendOnce(deps, second);
+  const trackingId = (await load(second.send.id)).send.trackingId ?? '';
+  const records = await Promise.all([tracked.trackingId, trackingId].map((id) => findTracking(deps.db, id)));
+  expect(records).toMatchObject([
+    { emailId: first.send.id, links: ['https://one.test/'] },
+    { emailId: second.send.id, links: ['https://two.test/'] },
+  ]);
 });
 
 /** Makes a send as old as one whose reservation has expired. */
