@@ -2,16 +2,14 @@ import { ApiError } from '../contract/errors.ts';
 import { loadSyncSettings } from '../mailbox/settings.ts';
 import type { LoadedSend } from '../sending/compose.ts';
 import { releaseReservation } from '../outgoing/draft-state.ts';
-import { fileSentCopy as fileCopy, finishSend, removeSentDraft as removeDraft } from '../sending/file-sent-copy.ts';
 import {
-  clearProvisional,
-  giveUp,
-  isCopyIngested,
-  loadSend,
-  markOutcomeUnknown,
-  type SendRow,
-  type SendState,
-} from '../outgoing/send-state.ts';
+  endFiling,
+  fileSentCopy as fileCopy,
+  type FilingProgress,
+  finishSend,
+  removeSentDraft as removeDraft,
+} from '../sending/file-sent-copy.ts';
+import { giveUp, loadSend, markOutcomeUnknown, type SendRow, type SendState } from '../outgoing/send-state.ts';
 import { sendOnce, type SubmitDeps } from '../sending/submit.ts';
 import { deleteUnneeded } from '../sending/unneeded-files.ts';
 import { currentRun } from './current-run.ts';
@@ -65,23 +63,30 @@ export function createSendActivities(deps: SendDeps) {
     ...ref
   }: SendRef & {
     appendAnyway: boolean;
-  }): Promise<'done' | 'waiting'> {
+  }): Promise<FilingProgress> {
     return withHeartbeat(async () => fileCopy(deps, await load(ref), { appendAnyway, search: true }));
   }
 
   /** Ends the attempts to file the copy of a sent email, and deletes its provisional email. */
   async function giveUpFiling({ accountId, sendId }: SendRef): Promise<void> {
     const send = await loadSend(db, accountId, sendId);
-    if (!send || (await isCopyIngested(db, sendId))) return;
-    await clearProvisional(db, sendId);
-    await deleteUnneeded(deps, [send.inputKey, send.storageKey]);
-    logger.error({ accountId, sendId }, 'gave up filing the copy of a sent email');
+    if (send && (await endFiling(deps, send)))
+      logger.error({ accountId, sendId }, 'gave up filing the copy of a sent email');
   }
 
-  /** Removes the draft that was sent from Drafts. */
-  async function removeSentDraft(ref: SendRef): Promise<'done'> {
-    await withHeartbeat(async () => removeDraft(deps, await loadRow(ref)));
-    return 'done';
+  /** Removes the draft that was sent from Drafts, unless the account is `disconnected`. */
+  async function removeSentDraft(ref: SendRef): Promise<'done' | 'disconnected'> {
+    return withHeartbeat(async () => {
+      const { send, settings } = await load(ref);
+      if (send.draftId !== null && settings.status === 'disconnected') return 'disconnected';
+      await removeDraft(deps, send);
+      return 'done';
+    });
+  }
+
+  /** The email that a sent one forwards; null: none. */
+  async function forwardedBy({ accountId, sendId }: SendRef): Promise<string | null> {
+    return (await loadSend(db, accountId, sendId))?.forwardedId ?? null;
   }
 
   async function load(ref: SendRef): Promise<LoadedSend> {
@@ -96,5 +101,5 @@ export function createSendActivities(deps: SendDeps) {
     return send;
   }
 
-  return { submitEmail, giveUpSend, fileSentCopy, giveUpFiling, removeSentDraft };
+  return { submitEmail, giveUpSend, fileSentCopy, giveUpFiling, removeSentDraft, forwardedBy };
 }

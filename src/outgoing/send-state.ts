@@ -203,6 +203,13 @@ export async function markSentBefore(
   return isMarked ? found : undefined;
 }
 
+/** Records that the mail server has confirmed the APPEND of the copy, but does not show it: it is not appended again. */
+export async function markAppended(db: Queryable, id: string, at: Date): Promise<void> {
+  const appended = JSON.stringify({ appendedAt: at.toISOString() });
+  await db.execute(sql`
+    update sends set result = coalesce(result, '{"rejected": []}') || ${appended}::jsonb where id = ${id}`);
+}
+
 /** submitting → unknown: the SMTP server may have accepted it. */
 export function markOutcomeUnknown(db: Queryable, id: string): Promise<boolean> {
   return move(db, id, { from: ['submitting'], to: 'unknown' });

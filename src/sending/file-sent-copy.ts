@@ -1,5 +1,5 @@
 import { ApiError } from '../contract/errors.ts';
-import { inLease } from '../db/coordination/lease.ts';
+import { inLease, LeaseLost } from '../db/coordination/lease.ts';
 import { detachAttachments } from '../db/queries/mail/attachments.ts';
 import { appendMessage } from '../imap/append.ts';
 import { expungeMessages } from '../imap/expunge.ts';
@@ -21,6 +21,7 @@ import {
   filesOfIngested,
   isCopyIngested,
   loadSend,
+  markAppended,
   markCopiesIngested,
   type SendRow,
 } from '../outgoing/send-state.ts';
@@ -44,6 +45,15 @@ const MAY_BE_REPLACED_MS = 5_000;
 
 /** How long the caller waits for the copy of a sent email. */
 const PATIENCE_MS = 3_000;
+
+/** How long a copy that the server has confirmed is searched for. The watch finds one that a rule has moved elsewhere. */
+const SEARCHED_FOR_MS = 15 * 60_000;
+
+/**
+ * How far the copy of a sent email is. `waiting`: it is not there yet, or not ingested; `disconnected`: the provider refuses the
+ * login of the account.
+ */
+export type FilingProgress = 'done' | 'waiting' | 'disconnected';
 
 /**
  * Finishes a send that the SMTP server has accepted: files its copy and removes the sent draft. If that takes long or fails, it
@@ -91,83 +101,119 @@ export async function removeSentDraft(deps: MailboxDeps, { accountId, draftId }:
   if (draftId) await withMailbox(deps, accountId, (ctx) => removeDraftEmail(ctx, draftId));
 }
 
-/** SMTP servers other than Gmail's that file a copy of each message in Sent. */
-const FILES_ITSELF = /(^|\.)(office365|outlook|zoho)\.(com|eu|in|jp|com\.au)$/i;
+/** Domains of Microsoft's clouds and Zoho's data centers. */
+const FILES_ITSELF = /(^|\.)((office365|outlook)\.(com|us|cn)|zoho\.(com|eu|in|jp|sa|com\.au|com\.cn)|zohocloud\.ca)$/i;
+
+/** Whether an SMTP server other than Gmail's files a copy of each message in Sent. */
+export function filesItself(smtpHost: string): boolean {
+  return FILES_ITSELF.test(smtpHost);
+}
 
 /**
- * Files the copy of a sent email in Sent, unless Sent has it. Steps: 1 search for it; 2 APPEND; 3 ingest it. Safe to repeat
- * after each. `waiting`: the provider files the copy itself, and has not done so yet.
+ * Files the copy of a sent email in Sent, unless Sent has it. Steps: 1 search for it; 2 APPEND, once the server has confirmed
+ * it never again; 3 ingest it. Safe to repeat after each. Does not log in to an account that is `disconnected`.
  */
 export async function fileSentCopy(
   deps: MailboxDeps,
   { send, settings }: LoadedSend,
   filing: Filing,
-): Promise<'done' | 'waiting'> {
+): Promise<FilingProgress> {
   const { db } = deps;
   const { id, accountId } = send;
+  let filed: Filed | null = null;
   if (!filing.search || !(await isCopyIngested(db, id))) {
-    const filesItself = FILES_ITSELF.test(settings.smtp.host);
-    const begunAt = filing.begunAt ?? performance.now();
-    const isFiled = await withMailbox(
-      deps,
-      accountId,
-      (ctx) => fileCopy(ctx, send, { ...filing, begunAt, filesItself }),
-      settings,
-    );
-    if (!isFiled) return 'waiting';
+    if (settings.status === 'disconnected') return 'disconnected';
+    const own = { begunAt: filing.begunAt ?? performance.now(), filesItself: filesItself(settings.smtp.host) };
+    filed = await withMailbox(deps, accountId, (ctx) => fileCopy(ctx, send, { ...filing, ...own }), settings);
+    if (!filed) return 'waiting';
   }
   const unused = await filesOfIngested(db, accountId, id);
-  // Under a new UIDVALIDITY the copy is ingested once the watch has mapped the folder to it.
-  if (!unused) return 'waiting';
+  if (!unused) {
+    if (filed === 'appended') await markAppended(db, id, new Date());
+    // Under a new UIDVALIDITY the copy is ingested once the watch has mapped the folder to it.
+    return 'waiting';
+  }
   await deleteUnneeded(deps, unused);
   await clearProvisional(db, id, filing.finishes);
   return 'done';
 }
 
-/** False: the provider files the copy itself, and has not done so yet. */
+/** What a step has done for the copy: appended it, or found nothing left to append. */
+type Filed = 'appended' | 'there';
+
+/** Null: the copy is not there yet. The provider files it itself, or the server has confirmed an APPEND and does not show it. */
 async function fileCopy(
   ctx: SyncContext,
-  { id, messageId, storageKey }: SendRow,
+  { id, messageId, storageKey, result }: SendRow,
   filing: Filing & { begunAt: number; filesItself: boolean },
-): Promise<boolean> {
+): Promise<Filed | null> {
   if (!messageId || !storageKey) throw new ApiError('not_found', 'this send no longer exists');
   const { session } = ctx;
   const filesItself = filing.filesItself || session.has('X-GM-EXT-1');
-  if (filesItself && !filing.search) return false;
+  if (filesItself && !filing.search) return null;
   const { path, folder } = await placeOf(ctx, 'SENT');
   if (!folder) return fileUnstored(ctx, path, { id, messageId, storageKey, ...filing });
   const found = filing.search ? await findCopies(ctx, folder, { id, messageId }) : [];
   if (found.length > 0) {
     await ingestFound(ctx, folder, found);
-    return true;
+    return 'there';
   }
   // while this attempt waited, the watch may have ingested an earlier attempt's copy, and the user removed it
-  if (filing.search && (await isCopyIngested(ctx.db, id))) return true;
-  if (filesItself && !filing.appendAnyway) return false;
+  if (filing.search && (await isCopyIngested(ctx.db, id))) return 'there';
+  if (result?.appendedAt !== undefined) return endUnseen(ctx, id, result.appendedAt);
+  if (filesItself && !filing.appendAnyway) return null;
   await fileOnce(ctx, folder, { id, messageId, storageKey, ...filing });
-  return true;
+  return 'appended';
 }
 
-/**
- * Files the copy in a Sent that the account does not include: nothing of it is stored, and its id is not found from then on. False
- * as for `fileCopy`.
- */
+/** Ends the search for a copy that the server has confirmed long ago: nothing of it is stored. Null: it is not that long. */
+async function endUnseen(ctx: SyncContext, id: string, appendedAt: string): Promise<Filed | null> {
+  if (Date.now() - Date.parse(appendedAt) < SEARCHED_FOR_MS) return null;
+  await endUnstored(ctx, id);
+  return 'there';
+}
+
+/** Files the copy in a Sent that the account does not include: nothing of it is stored. Null as for `fileCopy`. */
 async function fileUnstored(
   ctx: SyncContext,
   path: string,
   copy: Copy & Filing & { filesItself: boolean },
-): Promise<boolean> {
-  const { db, session, storage } = ctx;
+): Promise<Filed | null> {
+  const { session } = ctx;
   if (copy.search) await openFolder(session, path);
   const isThere = copy.search && (await findByMessageId(session, copy.messageId)).length > 0;
-  if (!isThere && copy.filesItself && !copy.appendAnyway) return false;
+  if (!isThere && copy.filesItself && !copy.appendAnyway) return null;
   if (!isThere) await append(ctx, path, copy);
-  const files = await inLease(db, ctx.lease, async (tx) => {
-    await markCopiesIngested(tx, [{ id: copy.id, storageKey: '' }], new Date());
-    return detachAttachments(tx, copy.id);
+  await endUnstored(ctx, copy.id);
+  return 'there';
+}
+
+/** Ends the filing of a copy of which nothing is stored, unless the watch has ingested it: its id is not found from then on. */
+async function endUnstored({ db, lease, storage }: SyncContext, id: string): Promise<void> {
+  const files = await inLease(db, lease, async (tx) => {
+    if (await isCopyIngested(tx, id)) return [];
+    await markCopiesIngested(tx, [{ id, storageKey: '' }], new Date());
+    return detachAttachments(tx, id);
   });
   await storage.delete(files.map(({ storageKey }) => storageKey));
-  return true;
+}
+
+/**
+ * Ends the attempts to file a copy, and deletes the provisional email with its attachments. The id gets the copy, should one come.
+ * @returns false: the copy is ingested, or the account is being removed
+ */
+export async function endFiling(deps: Pick<MailboxDeps, 'db' | 'storage'>, send: SendRow): Promise<boolean> {
+  const { id, accountId, inputKey, storageKey } = send;
+  const files = await inLease(deps.db, { accountId, watchEpoch: null }, async (tx) => {
+    if (await isCopyIngested(tx, id)) return undefined;
+    await clearProvisional(tx, id);
+    return detachAttachments(tx, id);
+  }).catch((error: unknown) => {
+    if (error instanceof LeaseLost) return undefined;
+    throw error;
+  });
+  if (files) await deleteUnneeded(deps, [inputKey, storageKey, ...files.map((file) => file.storageKey)]);
+  return files !== undefined;
 }
 
 /** How far the INTERNALDATE of a copy is in the past, in seconds. */
@@ -188,8 +234,23 @@ async function fileOnce(
   folder: FolderState,
   copy: Copy & { search: boolean; begunAt: number },
 ): Promise<void> {
-  const { session } = ctx;
   const appended = await append(ctx, folder.path, copy);
+  try {
+    await ingestFiled(ctx, folder, copy, appended);
+  } catch (error) {
+    await markAppended(ctx.db, copy.id, new Date());
+    throw error;
+  }
+}
+
+/** Ingests the copy that was appended, as far as the server shows it. */
+async function ingestFiled(
+  ctx: SyncContext,
+  folder: FolderState,
+  copy: Copy & { search: boolean; begunAt: number },
+  appended: Appended | null,
+): Promise<void> {
+  const { session } = ctx;
   if (!appended) return ingestFound(ctx, folder, await findCopies(ctx, folder, copy));
   if (copy.search || performance.now() - copy.begunAt > MAY_BE_REPLACED_MS) {
     const earlier = await leaveToEarlier(ctx, folder, { ...appended, id: copy.id });

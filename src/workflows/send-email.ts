@@ -1,3 +1,4 @@
+import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
 import {
   ActivityFailure,
   CancellationScope,
@@ -11,7 +12,7 @@ import {
 } from '@temporalio/workflow';
 import type { SendActivities } from '../activities/send-email.ts';
 import { waitAfter } from './backoff.ts';
-import { readFailure } from './failure.ts';
+import { type Failed, readFailure } from './failure.ts';
 import { updateEmail } from './change-mailbox.ts';
 import { changeWorkflowId, finishSendWorkflowId, QUEUES, searchableBy } from './names.ts';
 import { classOf, type StateTracker, trackState } from './run-state.ts';
@@ -35,6 +36,8 @@ export interface SendWorkflowInput {
   pace?: number;
   /** failures of a step before it is given up; tests use a small number */
   maxFailures?: number;
+  /** of `finishSend`: the forwarded email, if any, is marked by the run that sent it; left out: not by any */
+  isMarked?: boolean;
 }
 
 /**
@@ -53,7 +56,7 @@ const { submitEmail } = proxyLocalActivities<SendActivities>({
   },
   summary: 'send the message and file its copy',
 });
-const { giveUpSend } = proxyActivities<SendActivities>({
+const { giveUpSend, forwardedBy } = proxyActivities<SendActivities>({
   taskQueue: QUEUES.sends,
   startToCloseTimeout: '10s',
   retry: { initialInterval: '200ms', maximumInterval: '30s' },
@@ -74,11 +77,18 @@ const MAX_CHECKS = 400;
 /** How often a provider that files the copy itself is checked before we file it. */
 const PROVIDER_CHECKS = 20;
 const PROVIDER_WAIT_MS = 3_000;
+/**
+ * Between checks of an account that is disconnected, which may be connected again after days: a login that is refused again and
+ * again would lock it. After a month a check a day, which bounds the history.
+ */
+const RECONNECT_WAIT_MS = 3_600_000;
+const HOURLY_CHECKS = 30 * 24;
+const REFUSED_LOGIN = 'invalid_credentials';
 
 /** Sends an email or a draft. Completes when the SMTP server has accepted it; fails with the caller's error. */
 export async function sendEmail(input: SendWorkflowInput): Promise<void> {
   const shown = trackState('submitting');
-  let submitted: Awaited<ReturnType<SendActivities['submitEmail']>> = { finished: false };
+  let submitted: Awaited<ReturnType<SendActivities['submitEmail']>> | undefined;
   try {
     submitted = await submitEmail(input);
   } catch (error) {
@@ -91,12 +101,12 @@ export async function sendEmail(input: SendWorkflowInput): Promise<void> {
     }
   }
   // results of earlier versions have none
-  if (submitted.forwardedId) await markForwarded(input, submitted.forwardedId);
-  if (submitted.finished) return shown.enter('sent');
+  if (submitted?.forwardedId) await markForwarded(input, submitted.forwardedId);
+  if (submitted?.finished) return shown.enter('sent');
   shown.enter('sent; another workflow files its copy');
   await startChild(finishSend, {
     workflowId: finishSendWorkflowId(input.sendId),
-    args: [input],
+    args: [{ ...input, isMarked: submitted !== undefined }],
     typedSearchAttributes: searchableBy(input.accountId, [input.sendId]),
     staticSummary: `file the copy of ${input.sendId}`,
     parentClosePolicy: ParentClosePolicy.ABANDON,
@@ -119,8 +129,23 @@ async function markForwarded({ accountId, sendId }: SendWorkflowInput, emailId: 
 export async function finishSend(input: SendWorkflowInput): Promise<void> {
   const shown = trackState('filing');
   const attempts = { shown, pace: input.pace ?? 1, maxFailures: input.maxFailures ?? FILING_ATTEMPTS };
-  await Promise.all([fileCopy(input, attempts), untilDone(() => removeSentDraft(input), 'removing', attempts)]);
+  await Promise.all([
+    fileCopy(input, attempts),
+    untilDone(() => removeSentDraft(input), 'removing', attempts),
+    markUnmarked(input),
+  ]);
   shown.enter('filed');
+}
+
+/** Marks the email that the sent one forwards, where the run that sent it has ended before. */
+async function markUnmarked(input: SendWorkflowInput): Promise<void> {
+  if (input.isMarked || !patched('finish-send-marks-forwarded')) return;
+  const forwardedId = await forwardedBy(input);
+  if (forwardedId === null) return;
+  await markForwarded(input, forwardedId).catch((error: unknown) => {
+    // by the run that sent it
+    if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
+  });
 }
 
 async function fileCopy(input: SendWorkflowInput, attempts: Attempts): Promise<void> {
@@ -135,6 +160,8 @@ async function fileCopy(input: SendWorkflowInput, attempts: Attempts): Promise<v
   if (patched('give-up-filing')) await giveUpFiling(input);
 }
 
+type FilingProgress = Awaited<ReturnType<SendActivities['fileSentCopy']>>;
+
 interface Attempts {
   shown: StateTracker;
   /** factor on every wait */
@@ -144,20 +171,31 @@ interface Attempts {
 
 /** Repeats a step until it is done, through outages of the provider, or the account was removed. False: it never was. */
 async function untilDone(
-  step: (checks: number) => Promise<'done' | 'waiting'>,
+  step: (checks: number) => Promise<FilingProgress>,
   state: string,
   { shown, pace, maxFailures }: Attempts,
 ): Promise<boolean> {
+  const untilReconnect = createReconnectWait(state, { shown, pace });
   let checks = 0;
   for (let failures = 0; ; ) {
     try {
-      if ((await step(checks++)) === 'done') return true;
-      if (checks > MAX_CHECKS) return false;
-      await sleep(pace * PROVIDER_WAIT_MS, { summary: 'the provider files the copy itself' });
+      const progress = await step(checks);
+      if (progress === 'done') return true;
+      if (progress === 'disconnected') {
+        await untilReconnect();
+        continue;
+      }
+      if (++checks > MAX_CHECKS) return false;
+      await sleep(pace * PROVIDER_WAIT_MS, { summary: 'the mail server does not show the copy yet' });
     } catch (error) {
       if (isCancellation(error) || !(error instanceof ActivityFailure)) throw error;
+      checks++;
       const failed = readFailure(error);
       if (failed.kind === 'failed' && failed.code === 'not_found') return true;
+      if (isRefusedLogin(failed) && patched('filing-waits-for-reconnect')) {
+        await untilReconnect();
+        continue;
+      }
       if (++failures >= maxFailures) throw error;
       const waitMs = pace * waitAfter(failures, FILING_BACKOFF);
       shown.enter(state, { lastError: classOf(failed), nextAttemptMs: waitMs, counts: { failures } });
@@ -166,4 +204,18 @@ async function untilDone(
       });
     }
   }
+}
+
+function isRefusedLogin(failed: Failed): boolean {
+  return failed.kind === 'failed' && failed.code === REFUSED_LOGIN;
+}
+
+/** Waits before the next check of an account that is disconnected. */
+function createReconnectWait(state: string, { shown, pace }: Pick<Attempts, 'shown' | 'pace'>): () => Promise<void> {
+  let waits = 0;
+  return async () => {
+    const waitMs = pace * RECONNECT_WAIT_MS * (++waits > HOURLY_CHECKS ? 24 : 1);
+    shown.enter(state, { lastError: REFUSED_LOGIN, nextAttemptMs: waitMs });
+    await sleep(waitMs, { summary: 'the account is disconnected' });
+  };
 }

@@ -179,6 +179,7 @@ function activities() {
       return 'done';
     },
     removeSentDraft: async () => 'done',
+    forwardedBy: async () => null,
     async appendDraft({ accountId, draftId }: { accountId: string; draftId: string }) {
       await work(draftId);
       const draft = await loadDraft(db, accountId, draftId);

@@ -20,7 +20,10 @@ import { waitFor } from '../helpers/assert/wait.ts';
 /** Sends and drafts as runs: their steps in order, and the response to the caller. */
 
 const accountId = newId('account');
-const NAMES = ['submitEmail', 'giveUpSend', 'fileSentCopy', 'giveUpFiling', 'removeSentDraft', 'updateEmail'] as const;
+const NAMES = [
+  ...(['submitEmail', 'giveUpSend', 'forwardedBy', 'fileSentCopy', 'giveUpFiling', 'removeSentDraft'] as const),
+  'updateEmail',
+] as const;
 const DRAFTS = ['appendDraft', 'giveUpDraft', 'removeSuperseded', 'deleteDraftMail'] as const;
 
 let workers: TestWorkers;
@@ -32,7 +35,8 @@ beforeAll(async () => {
     name,
     async () => {
       asked.push(name);
-      return act[name]?.(asked.filter((one) => one === name).length) ?? { finished: true };
+      const usual = name === 'forwardedBy' ? null : { finished: true };
+      return (await act[name]?.(asked.filter((one) => one === name).length)) ?? usual;
     },
   ]);
   workers = await startTestWorkers(
@@ -135,6 +139,24 @@ describe('a send', () => {
     await send(id);
     await ended(finishSendWorkflowId(id));
   });
+
+  it('that was made although its run failed marks the email that it forwards', async () => {
+    const [id, forwardedId] = [newId('email'), newId('email')];
+    act = {
+      submitEmail: () => {
+        throw new MailError('provider_error', 'imap', 'away');
+      },
+      giveUpSend: () => 'sent',
+      forwardedBy: () => forwardedId,
+      fileSentCopy: () => 'done',
+      removeSentDraft: () => 'done',
+      updateEmail: () => undefined,
+    };
+    await send(id);
+    await ended(finishSendWorkflowId(id));
+    await ended(changeWorkflowId(forwardedId, id));
+    expect(asked).toContain('updateEmail');
+  });
 });
 
 describe('the copy of a send', () => {
@@ -144,6 +166,18 @@ describe('the copy of a send', () => {
       taskQueue: QUEUES.sends,
       args: [{ accountId, sendId, pace: 1e-7, maxFailures: 4 }],
     });
+
+  it.each([
+    ['whose login is refused', () => Promise.reject(new MailError('invalid_credentials', 'imap', 'no'))],
+    ['that is disconnected', () => 'disconnected'],
+  ])('waits for an account %s, and is not given up', async (_what, outcome) => {
+    const waits = (tries: number) => (tries > 6 ? 'done' : outcome());
+    act = { fileSentCopy: waits, removeSentDraft: waits };
+    await finish(newId('email'));
+    expect(asked.filter((name) => name === 'fileSentCopy')).toHaveLength(7);
+    expect(asked.filter((name) => name === 'removeSentDraft')).toHaveLength(7);
+    expect(asked).not.toContain('giveUpFiling');
+  });
 
   it('that the mailbox takes at no attempt is given up: nothing stands for it then', async () => {
     act = {

@@ -91,6 +91,8 @@ export interface SendResult {
   bcc?: Attendee[];
   /** the stored email that is its copy, where that has another id: it was sent before the store was set back */
   emailId?: string;
+  /** when the mail server confirmed the APPEND of a copy that it did not show then, ISO 8601 */
+  appendedAt?: string;
 }
 
 /** A message whose opens and clicks are reported. */
