@@ -87,6 +87,9 @@ export function sentWith(accountId: string, messageIds: string[]): SQL {
       from sends
       where account_id = ${accountId} and message_id = any(${wanted}) and state in ('submitting', 'sent', 'unknown')
       union all
+      select server_message_id, id, tracking_id, 0, created_at from sends
+      where account_id = ${accountId} and server_message_id = any(${wanted}) and state = 'sent'
+      union all
       select message_id, id, tracking_id,
         case when exists (
           select 1 from locations p join folders f on f.id = p.folder_id where p.email_id = e.id and f.role = 'SENT'

@@ -5,6 +5,7 @@ import { inLease } from '../db/coordination/lease.ts';
 import type { Logger } from '../runtime/logger.ts';
 import type { MailParser } from '../mime/parser.ts';
 import { saveProvisional, type SendRow } from '../outgoing/send-state.ts';
+import { idsOfSend } from '../outgoing/sent-mail.ts';
 import type { Storage } from '../storage/storage.ts';
 import type { SyncAccount } from './context.ts';
 import { storeAttachments } from './ingest/store-attachments.ts';
@@ -20,7 +21,9 @@ import { deleteUnreferenced } from './unsaved-files.ts';
 export async function saveProvisionalEmail(
   deps: { db: Db; storage: Storage; parser: MailParser; logger: Logger },
   account: SyncAccount,
-  send: Pick<SendRow, 'id' | 'accountId' | 'trackingId' | 'sentBy' | 'hasProvisional'> & { messageId: string },
+  send: Pick<SendRow, 'id' | 'accountId' | 'serverMessageId' | 'trackingId' | 'sentBy' | 'hasProvisional'> & {
+    messageId: string;
+  },
   source: Buffer,
 ): Promise<void> {
   const parsed = await deps.parser.parse(source);
@@ -32,7 +35,7 @@ export async function saveProvisionalEmail(
   const files = attachments.map(({ storageKey }) => storageKey);
   try {
     const saved = await inLease(deps.db, { accountId: account.id, watchEpoch: null }, async (tx) => {
-      const thread = await threadOfSent(tx, account, threadFactsOf(mail));
+      const thread = await threadOfSent(tx, account, { ...threadFactsOf(mail), otherIds: idsOfSend(send) });
       const rows = buildEmail(account, mail, thread, {
         ...{ isDraft: false, bounce: null, complaint: null, draft: null, sentByApi: false, now },
         authservId: null,

@@ -29,6 +29,8 @@ export interface SendRow {
   accountId: string;
   state: SendState;
   messageId: string | null;
+  /** see sends.server_message_id */
+  serverMessageId: string | null;
   draftId: string | null;
   metadata: string | null;
   trackingId: string | null;
@@ -70,6 +72,7 @@ function toSendRow(row: LoadedRow): SendRow {
     id,
     accountId,
     messageId,
+    serverMessageId,
     draftId,
     metadata,
     trackingId,
@@ -80,7 +83,7 @@ function toSendRow(row: LoadedRow): SendRow {
     result,
   } = row;
   const sentBy = { api_key_id: row.apiKeyId, api_key_name: row.apiKeyName, metadata };
-  const own = { id, accountId, messageId, draftId, metadata, trackingId, tracking, forwardedId };
+  const own = { id, accountId, messageId, serverMessageId, draftId, metadata, trackingId, tracking, forwardedId };
   return {
     ...own,
     inputKey,
@@ -173,9 +176,15 @@ export async function requeue(db: Queryable, id: string, storageKey: string): Pr
   return queued.length > 0;
 }
 
-/** → sent: the SMTP server accepted it, even if another attempt has changed the row. */
-export function markSent(db: Queryable, id: string, result: SendResult): Promise<boolean> {
-  return move(db, id, { from: ['queued', 'submitting', 'unknown', 'failed'], to: 'sent' }, { result });
+/** → sent: the SMTP server accepted it, maybe with another Message-ID, even if another attempt has changed the row. */
+export function markSent(
+  db: Queryable,
+  id: string,
+  result: SendResult,
+  serverMessageId: string | null = null,
+): Promise<boolean> {
+  const from: SendState[] = ['queued', 'submitting', 'unknown', 'failed'];
+  return move(db, id, { from, to: 'sent' }, { result, serverMessageId });
 }
 
 /** submitting | unknown → sent: its copy was found in Sent. */
@@ -224,7 +233,7 @@ async function move(
   db: Queryable,
   id: string,
   { from, to, where }: { from: SendState[]; to: SendState; where?: SQL },
-  values: Partial<Composed> = {},
+  values: Partial<Composed> & { serverMessageId?: string | null } = {},
 ): Promise<boolean> {
   const moved = await db
     .update(sends)

@@ -10,6 +10,8 @@ import { sends } from '../db/schema/index.ts';
 export interface SentMail {
   id: string;
   messageId: string;
+  /** the Message-ID that the SMTP server gave it in place of that one */
+  serverMessageId: string | null;
   trackingId: string | null;
   sentBy: SentBy;
   bcc: Attendee[];
@@ -25,17 +27,24 @@ export async function findSends(tx: Queryable, accountId: string, messageIds: st
   return rows[0]?.sends ?? [];
 }
 
+/** The Message-IDs that a copy of a send may have. */
+export function idsOfSend({ messageId, serverMessageId }: Pick<SentMail, 'messageId' | 'serverMessageId'>): string[] {
+  return serverMessageId === null ? [messageId] : [messageId, serverMessageId];
+}
+
 /** A part of a statement: sends with these Message-IDs that left, or may have left, as a JSON array of SentMail. */
 export function sendsWith(accountId: string, messageIds: string[]): SQL {
   // of several sends of one draft the copy belongs to the one that certainly left
   return sql`(
     select coalesce(json_agg(json_build_object(
-      'id', id, 'messageId', message_id, 'trackingId', tracking_id, 'bcc', coalesce(result -> 'bcc', '[]'),
+      'id', id, 'messageId', message_id, 'serverMessageId', server_message_id,
+      'trackingId', tracking_id, 'bcc', coalesce(result -> 'bcc', '[]'),
       'sentBy', json_build_object('api_key_id', api_key_id, 'api_key_name', api_key_name, 'metadata', metadata),
       'awaited', copy_ingested_at is null, 'hasProvisional', email is not null
     ) order by state = 'sent' desc, created_at desc), '[]')
     from sends
-    where account_id = ${accountId} and ${anyOf(sends.messageId, messageIds)}
+    where account_id = ${accountId}
+      and (${anyOf(sends.messageId, messageIds)} or ${anyOf(sends.serverMessageId, messageIds)})
       and state in ('submitting', 'sent', 'unknown'))`;
 }
 

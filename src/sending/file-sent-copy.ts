@@ -5,6 +5,7 @@ import { appendMessage } from '../imap/append.ts';
 import { expungeMessages } from '../imap/expunge.ts';
 import { findByMessageId } from '../imap/search.ts';
 import { openFolder } from '../imap/select.ts';
+import type { ImapSession } from '../imap/session.ts';
 import { MailError } from '../mail-wire/mail-error.ts';
 import type { SyncContext } from '../mailbox/context.ts';
 import { emailsAt } from '../mailbox/store/locations.ts';
@@ -16,6 +17,7 @@ import { type MailboxDeps, withMailbox } from '../mailbox/with-mailbox.ts';
 import { type LoadedSend, loadSource } from './compose.ts';
 import { removeDraftEmail } from './drafts.ts';
 import { deleteUnneeded } from './unneeded-files.ts';
+import { idsOfSend } from '../outgoing/sent-mail.ts';
 import {
   clearProvisional,
   filesOfIngested,
@@ -144,7 +146,7 @@ type Filed = 'appended' | 'there';
 /** Null: the copy is not there yet. The provider files it itself, or the server has confirmed an APPEND and does not show it. */
 async function fileCopy(
   ctx: SyncContext,
-  { id, messageId, storageKey, result }: SendRow,
+  { id, messageId, serverMessageId, storageKey, result }: SendRow,
   filing: Filing & { begunAt: number; filesItself: boolean },
 ): Promise<Filed | null> {
   if (!messageId || !storageKey) throw new ApiError('not_found', 'this send no longer exists');
@@ -152,8 +154,9 @@ async function fileCopy(
   const filesItself = filing.filesItself || session.has('X-GM-EXT-1');
   if (filesItself && !filing.search) return null;
   const { path, folder } = await placeOf(ctx, 'SENT');
-  if (!folder) return fileUnstored(ctx, path, { id, messageId, storageKey, ...filing });
-  const found = filing.search ? await findCopies(ctx, folder, { id, messageId }) : [];
+  const ids = { id, messageId, serverMessageId };
+  if (!folder) return fileUnstored(ctx, path, { ...ids, storageKey, ...filing });
+  const found = filing.search ? await findCopies(ctx, folder, ids) : [];
   if (found.length > 0) {
     await ingestFound(ctx, folder, found);
     return 'there';
@@ -162,7 +165,7 @@ async function fileCopy(
   if (filing.search && (await isCopyIngested(ctx.db, id))) return 'there';
   if (result?.appendedAt !== undefined) return endUnseen(ctx, id, result.appendedAt);
   if (filesItself && !filing.appendAnyway) return null;
-  await fileOnce(ctx, folder, { id, messageId, storageKey, ...filing });
+  await fileOnce(ctx, folder, { ...ids, storageKey, ...filing });
   return 'appended';
 }
 
@@ -181,7 +184,7 @@ async function fileUnstored(
 ): Promise<Filed | null> {
   const { session } = ctx;
   if (copy.search) await openFolder(session, path);
-  const isThere = copy.search && (await findByMessageId(session, copy.messageId)).length > 0;
+  const isThere = copy.search && (await uidsOfSend(session, copy)).length > 0;
   if (!isThere && copy.filesItself && !copy.appendAnyway) return null;
   if (!isThere) await append(ctx, path, copy);
   await endUnstored(ctx, copy.id);
@@ -219,11 +222,16 @@ export async function endFiling(deps: Pick<MailboxDeps, 'db' | 'storage'>, send:
 /** How far the INTERNALDATE of a copy is in the past, in seconds. */
 const BEFORE_NOW_S = 2;
 
-/** A copy without a location. */
-interface Copy {
+/** What a copy is found by. */
+interface CopyIds {
   /** of the send */
   id: string;
   messageId: string;
+  serverMessageId: string | null;
+}
+
+/** A copy without a location. */
+interface Copy extends CopyIds {
   storageKey: string;
   /** if this attempt composed it */
   source?: Buffer;
@@ -253,7 +261,7 @@ async function ingestFiled(
   const { session } = ctx;
   if (!appended) return ingestFound(ctx, folder, await findCopies(ctx, folder, copy));
   if (copy.search || performance.now() - copy.begunAt > MAY_BE_REPLACED_MS) {
-    const earlier = await leaveToEarlier(ctx, folder, { ...appended, id: copy.id });
+    const earlier = await leaveToEarlier(ctx, folder, { ...copy, ...appended });
     if (earlier.length > 0) return ingestFound(ctx, folder, earlier);
   }
   if (await ingestComposed(ctx, folder, appended)) return;
@@ -267,11 +275,7 @@ async function ingestFiled(
  * replaced) both may have found no copy.
  * @returns the UIDs of earlier copies
  */
-async function leaveToEarlier(
-  ctx: SyncContext,
-  folder: FolderState,
-  appended: Appended & { id: string },
-): Promise<number[]> {
+async function leaveToEarlier(ctx: SyncContext, folder: FolderState, appended: Appended & CopyIds): Promise<number[]> {
   const { session } = ctx;
   const selected = await openFolder(session, folder.path);
   if (selected.uidValidity !== appended.uidValidity) return [];
@@ -286,15 +290,18 @@ async function ingestFound(ctx: SyncContext, folder: FolderState, uids: number[]
 }
 
 /** The UIDs of a send's copies. Another send of the same draft has the same Message-ID: its stored copy is excluded. */
-async function findCopies(
-  { db, session }: SyncContext,
-  folder: FolderState,
-  { id, messageId }: { id: string; messageId: string },
-): Promise<number[]> {
+async function findCopies({ db, session }: SyncContext, folder: FolderState, copy: CopyIds): Promise<number[]> {
   const { uidValidity } = await openFolder(session, folder.path);
-  const uids = await findByMessageId(session, messageId);
+  const uids = await uidsOfSend(session, copy);
   const stored = uidValidity === folder.uidValidity ? await emailsAt(db, folder.id, uids) : new Map<number, string>();
-  return uids.filter((uid) => (stored.get(uid) ?? id) === id);
+  return uids.filter((uid) => (stored.get(uid) ?? copy.id) === copy.id);
+}
+
+/** The UIDs in the selected folder of messages with one of the Message-IDs of a send, ascending. */
+async function uidsOfSend(session: ImapSession, ids: Omit<CopyIds, 'id'>): Promise<number[]> {
+  const uids = new Set<number>();
+  for (const messageId of idsOfSend(ids)) for (const uid of await findByMessageId(session, messageId)) uids.add(uid);
+  return [...uids].sort((a, b) => a - b);
 }
 
 /** Appends the copy; null when the server does not report its UID (no UIDPLUS). */
@@ -307,12 +314,15 @@ async function append({ session, storage }: SyncContext, path: string, copy: Cop
 }
 
 /** Whether a copy of the message is in Sent; false when the mailbox cannot be reached. */
-export async function isInSent(deps: MailboxDeps, { accountId, messageId }: SendRow): Promise<boolean> {
+export async function isInSent(
+  deps: MailboxDeps,
+  { accountId, messageId, serverMessageId }: SendRow,
+): Promise<boolean> {
   if (!messageId) return false;
   try {
     return await withMailbox(deps, accountId, async (ctx) => {
       await openFolder(ctx.session, (await placeOf(ctx, 'SENT')).path);
-      return (await findByMessageId(ctx.session, messageId)).length > 0;
+      return (await uidsOfSend(ctx.session, { messageId, serverMessageId })).length > 0;
     });
   } catch (error) {
     if (error instanceof MailError) return false;

@@ -101,8 +101,9 @@ async function sendQueued(deps: SubmitDeps, loaded: LoadedSend): Promise<SendOut
     throw error;
   }
   const result = { ...send.result, rejected: submitted.rejected };
-  await retryCommit(() => recordSent(deps, send, (tx) => markSent(tx, send.id, result)));
-  return { send: { ...send, state: 'sent', result }, firstCopy: attempt.sentCopy };
+  const serverMessageId = submitted.messageId ?? null;
+  await retryCommit(() => recordSent(deps, send, (tx) => markSent(tx, send.id, result, serverMessageId)));
+  return { send: { ...send, state: 'sent', result, serverMessageId }, firstCopy: attempt.sentCopy };
 }
 
 /** The send, if it was made before the store was set back, or as an earlier send of its draft. */

@@ -62,6 +62,8 @@ async function login(settings: ServerLogin, address: string, ms: number): Promis
     logger: false,
     ...(settings.token ? { customAuth: tokenLogins(settings, () => ehlo) } : {}),
   });
+  // where the reply to a message is Amazon's, it depends on the region in the host's name
+  connection.options.host = settings.host;
   let ehlo = '';
   let timer: NodeJS.Timeout | undefined;
   try {

@@ -21,6 +21,14 @@ export interface Submission {
   beforeData: () => Promise<void>;
 }
 
+/** How a server accepted a message. */
+export interface Accepted {
+  /** recipients that it refused while it accepted the message for others */
+  rejected: string[];
+  /** the Message-ID that it gave the message in place of that in its header, as far as its reply says so */
+  messageId?: string;
+}
+
 /** A logged-in SMTP connection that carries one message after another. */
 export interface SmtpSession {
   /** bytes of the largest message that the server accepts (RFC 1870); 0: unknown */
@@ -31,10 +39,10 @@ export interface SmtpSession {
   /** messages attempted so far */
   readonly messages: number;
   /**
-   * Submits one message and returns the recipients that were refused while others were accepted.
+   * Submits one message.
    * @throws SendFailed when the server did not accept it; what `beforeData` threw, unchanged
    */
-  send(message: Submission): Promise<string[]>;
+  send(message: Submission): Promise<Accepted>;
   /** RSET: ends a transaction that was refused. */
   reset(): Promise<void>;
   /** calls back once, when the connection has ended */
@@ -123,7 +131,7 @@ interface Progress {
   over?: boolean;
 }
 
-async function sendOn(connection: SMTPConnection, message: Submission, times: SmtpTimes): Promise<string[]> {
+async function sendOn(connection: SMTPConnection, message: Submission, times: SmtpTimes): Promise<Accepted> {
   const socket = connection._socket as Socket;
   const { envelope, source, beforeData } = message;
   const limits = limitsOf(message, times);
@@ -169,7 +177,7 @@ async function sendOn(connection: SMTPConnection, message: Submission, times: Sm
     });
     // A reply before the end is not a reply to the message.
     if (progress.stage !== 'final_dot') throw new Ended('EPROTOCOL');
-    return info.rejected;
+    return acceptedOf(info);
   } catch (cause) {
     if (progress.stage === 'data' || !isRefusal(cause)) connection.close();
     const { stage } = progress;
@@ -185,6 +193,10 @@ async function sendOn(connection: SMTPConnection, message: Submission, times: Sm
     socket.removeListener('data', onReply);
     socket.setTimeout(0);
   }
+}
+
+function acceptedOf({ rejected, serverMessageId: messageId }: SMTPConnection.SentMessageInfo): Accepted {
+  return { rejected, ...(messageId === undefined ? {} : { messageId }) };
 }
 
 /** Recipients that were refused for good, with the replies. The first reply is that to MAIL. */

@@ -15,15 +15,20 @@ import { LOGIN_TIMEOUT_MS, openSmtp } from './login.ts';
 import type { Lease } from '../mail-wire/connection-pool.ts';
 import type { ServerLogin } from '../contract/account.ts';
 import { createSmtpPool } from './pool.ts';
-import { type Envelope, type Submission, type SmtpSession, smtpSession, type SmtpTimes } from './session.ts';
+import {
+  type Accepted,
+  type Envelope,
+  type Submission,
+  type SmtpSession,
+  smtpSession,
+  type SmtpTimes,
+} from './session.ts';
 
 export { SubmitError, type SubmitOutcome } from './errors.ts';
 export type { Envelope, Submission as OutgoingMessage } from './session.ts';
 
-export interface Submitted {
-  /** recipients that the server refused while it accepted the message for others, in the caller's spelling */
-  rejected: string[];
-}
+/** How a server accepted a message, with the refused recipients in the caller's spelling. */
+export type Submitted = Accepted;
 
 /** Submits messages to the SMTP servers of accounts. */
 export interface Submitter {
@@ -69,7 +74,7 @@ export function createSubmitter(options: SubmitterOptions): Submitter {
     async submit(accountId, smtp, message) {
       const given = new Map(message.envelope.to.map((address) => [asciiDomain(address), address]));
       const envelope = { ...message.envelope, from: asciiDomain(message.envelope.from), to: [...given.keys()] };
-      const rejected = await pool
+      const { rejected, ...accepted } = await pool
         .take(accountId, smtp)
         .catch(notSent)
         .then((lease) => sendOver(lease, { ...message, envelope }, smtp))
@@ -78,7 +83,7 @@ export function createSubmitter(options: SubmitterOptions): Submitter {
           throw error;
         });
       measured('smtpSubmission', { outcome: 'accepted' });
-      return { rejected: rejected.map((address) => given.get(address) ?? address) };
+      return { ...accepted, rejected: rejected.map((address) => given.get(address) ?? address) };
     },
     drop: (accountId) => pool.drop(accountId),
     close: () => pool.close(),
@@ -92,13 +97,13 @@ function outcomeOf(error: unknown): Measurements['smtpSubmission']['outcome'] {
   return error.code === 'invalid_credentials' ? 'refused_login' : 'failed';
 }
 
-async function sendOver(lease: Lease<SmtpSession>, message: Submission, smtp: ServerLogin): Promise<string[]> {
+async function sendOver(lease: Lease<SmtpSession>, message: Submission, smtp: ServerLogin): Promise<Accepted> {
   const { connection: session, reused } = lease;
   try {
     assertAccepted(session, message);
-    const rejected = await session.send(message);
+    const accepted = await session.send(message);
     lease.giveBack();
-    return rejected;
+    return accepted;
   } catch (error) {
     if (error instanceof SubmitError) {
       lease.giveBack();
@@ -124,14 +129,15 @@ async function sendToOthers(
   message: Submission,
   refused: ReadonlyMap<string, string>,
   smtp: ServerLogin,
-): Promise<string[]> {
+): Promise<Accepted> {
   const to = message.envelope.to.filter((address) => !refused.has(address));
   if (to.length === 0) {
     lease.discard();
     throw everyRecipientRefused([...refused.values()].at(-1) ?? '', smtp);
   }
   const others = { ...message, envelope: { ...message.envelope, to } };
-  return [...refused.keys(), ...(await sendOver(await lease.replace().catch(notSent), others, smtp))];
+  const accepted = await sendOver(await lease.replace().catch(notSent), others, smtp);
+  return { ...accepted, rejected: [...refused.keys(), ...accepted.rejected] };
 }
 
 const BEYOND_ASCII = /[\u0080-\uffff]/;

@@ -40,6 +40,7 @@ const RELEASED = {
   '0023_erased_events': 'fbd0b54bd4b771a6b54037f764ef0c7ef83b88a9f00bdc66b6d0426602ae2a55',
   '0024_login_slowness': '81883cc01c6186a74b9f6417c1493623b22665a228f74d4f5c8aa8e89ff75d91',
   '0025_followed_since': '44cc92feb52210b4344410928ebb3d906d12bb1e11b62afa6223ae49d43729b5',
+  '0026_server_message_id': '2030c659c02a802a1c9c1379c57e2e10d36b3f140f98749d5699c271de9e7aaf',
 };
 
 let whole: TestDatabase;

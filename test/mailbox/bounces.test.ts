@@ -24,12 +24,13 @@ const SAYS = { recipient: 'gone@x.y', action: 'failed', status: '5.1.1', diagnos
 const store = async (options: EmailOptions = {}, owner = account) =>
   (await storeEmail(test.database, owner, { messageId: ID, ...options })).id;
 
-async function storeSend(state = 'sent', owner = account): Promise<string> {
+async function storeSend(state = 'sent', owner = account, messageId = ID, serverMessageId?: string): Promise<string> {
   const [id, at] = [newId('email'), new Date()];
   await test.database.db.insert(sends).values({
     id,
     accountId: owner,
-    messageId: ID,
+    messageId,
+    serverMessageId,
     apiKeyId: 'pk_x',
     apiKeyName: 'x',
     trackingId: `trk_${id.slice(6)}`,
@@ -64,6 +65,11 @@ it('links a bounce to an email whose Sent copy is not ingested yet', async () =>
   expect(await found()).toBe(unknown);
   const sent = await storeSend();
   await store({ folders: [await storeFolder(test.database, account, { role: 'SENT' })] });
+  expect(await found()).toBe(sent);
+});
+
+it('links a bounce that names the Message-ID that the SMTP server gave the email', async () => {
+  const sent = await storeSend('sent', account, '<ours@example.test>', ID);
   expect(await found()).toBe(sent);
 });
 

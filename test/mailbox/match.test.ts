@@ -100,7 +100,7 @@ describe('arrivals and what this API sent or saved', () => {
     ...over,
   });
   const send = (over: Partial<SentMail> = {}): SentMail => ({
-    ...{ id: 'email_s', messageId: '<m@x>', trackingId: null, sentBy: {} as never, bcc: [] },
+    ...{ id: 'email_s', messageId: '<m@x>', serverMessageId: null, trackingId: null, sentBy: {} as never, bcc: [] },
     ...{ hasProvisional: false, awaited: true },
     ...over,
   });

@@ -7,7 +7,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { and, eq } from 'drizzle-orm';
 import { createSendActivities } from '../../src/activities/send-email.ts';
-import { accounts, attachments, events, sends } from '../../src/db/schema/index.ts';
+import { accounts, attachments, emails, events, sends, threadKeys } from '../../src/db/schema/index.ts';
 import { createSessionPool, type SessionPool } from '../../src/imap/pool.ts';
 import { createUndelivered } from '../../src/mailbox/ingest/undelivered.ts';
 import { saveProvisionalEmail } from '../../src/mailbox/provisional-email.ts';
@@ -186,6 +186,35 @@ describe('an account that is disconnected', () => {
     expect(imap.log).toEqual([]);
     await setAccount({ status: 'running' });
     expect(await file(id)).toBe('done');
+  });
+});
+
+describe('a message to which the SMTP server gave another Message-ID', () => {
+  const serverMessageId = '<a1@b2.eurprd01.prod.outlook.com>';
+  const rewritten = Buffer.from(SOURCE.toString().replace(MESSAGE_ID, serverMessageId));
+
+  it('has that id in the copy that the provider files: it is the only one, in the thread of the sent email', async () => {
+    const id = await accepted({ serverMessageId });
+    const { send, settings } = await load(id);
+    await saveProvisionalEmail(deps, { id: accountId, ...settings }, { ...send, messageId: MESSAGE_ID }, SOURCE);
+    const [shown] = await deps.db.select().from(sends).where(eq(sends.id, id));
+    imap.add('Sent', rewritten);
+    expect(await file(id, { appendAnyway: true })).toBe('done');
+    expect([appends(), copies()]).toEqual([0, 1]);
+    expect((await arrived()).map(({ objectId }) => objectId)).toEqual([id]);
+    const [email] = await deps.db.select().from(emails).where(eq(emails.accountId, accountId));
+    expect(email).toMatchObject({ id, messageId: serverMessageId, threadId: shown?.email?.thread_id });
+  });
+
+  it('is in one thread with replies to that id, where its copy has ours', async () => {
+    const id = await accepted({ serverMessageId });
+    expect(await file(id)).toBe('done');
+    const [key] = await deps.db
+      .select()
+      .from(threadKeys)
+      .where(and(eq(threadKeys.accountId, accountId), eq(threadKeys.key, `mid:${serverMessageId.slice(1, -1)}`)));
+    const [email] = await deps.db.select().from(emails).where(eq(emails.accountId, accountId));
+    expect(key).toMatchObject({ threadId: email?.threadId });
   });
 });
 

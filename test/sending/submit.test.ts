@@ -321,6 +321,16 @@ describe('copies of a send in Sent', () => {
   });
 });
 
+it('the Message-ID that the SMTP server gave the message is stored', async () => {
+  const loaded = await record({}, MAIL);
+  const submit = async (...[, , { beforeData }]: Parameters<Submitter['submit']>) => {
+    await beforeData();
+    return { rejected: [], messageId: '<theirs@b2.prod.outlook.com>' };
+  };
+  await sendOnce({ ...deps, submitter: { ...deps.submitter, submit } }, loaded);
+  expect((await load(loaded.send.id)).send).toMatchObject({ serverMessageId: '<theirs@b2.prod.outlook.com>' });
+});
+
 it('two attempts at one send give it one Message-ID, whichever of them is accepted', async () => {
   const loaded = await record({}, MAIL);
   const attempts = [sendOnce(deps, loaded), sendOnce(deps, loaded)];

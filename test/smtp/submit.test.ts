@@ -95,6 +95,21 @@ describe('a message', () => {
     expect(begun).toBe(1);
   });
 
+  it('that the server gives another Message-ID is reported with it', async () => {
+    const messageId = '<a1@b2.eurprd01.prod.outlook.com>';
+    server.script = at('dot', `250 2.0.0 OK ${messageId} [Hostname=b2.eurprd01.prod.outlook.com]`);
+    expect(await submit()).toEqual({ rejected: [], messageId });
+  });
+
+  it('that Amazon gives another Message-ID is reported with it, which the region completes', async () => {
+    const outbound = createOutbound({ allow: ['127.0.0.0/8'] });
+    submitter = withOptions({ outbound: { ...outbound, resolve: () => outbound.resolve('127.0.0.1') } });
+    server.script = at('dot', '250 Ok 0100018b5c3c0a4f-12ab-000000');
+    const smtp = { host: 'email-smtp.eu-west-1.amazonaws.com' };
+    const messageId = '<0100018b5c3c0a4f-12ab-000000@eu-west-1.amazonses.com>';
+    expect(await submit({ smtp })).toEqual({ rejected: [], messageId });
+  });
+
   it('is distinguished from the answer of a server without PIPELINING', async () => {
     server.extensions = ['AUTH LOGIN'];
     expect(await submit({ to: ['a@example.test', 'b@example.test'] })).toEqual({ rejected: [] });

@@ -49,6 +49,8 @@ export const sends = pgTable(
     accountId: text('account_id').notNull(),
     /** null until it is composed */
     messageId: text('message_id'),
+    /** the Message-ID that the SMTP server gave the message in place of ours; null: none that we know of */
+    serverMessageId: text('server_message_id'),
     draftId: text('draft_id'),
     apiKeyId: text('api_key_id').notNull(),
     apiKeyName: text('api_key_name').notNull(),
@@ -74,6 +76,7 @@ export const sends = pgTable(
   },
   (t) => [
     index('sends_message_id').on(t.accountId, t.messageId),
+    index('sends_server_message_id').on(t.accountId, t.serverMessageId).where(sql`server_message_id is not null`),
     // work remains for a run or for housekeeping
     index('sends_unfinished')
       .on(t.updatedAt)

@@ -7,6 +7,7 @@ import { type NewEvent, recordEvents } from '../../db/outbox.ts';
 import { Writes } from '../../db/driver/writes.ts';
 import type { MessageMeta } from '../../imap/fetch.ts';
 import { markCopiesIngested } from '../../outgoing/send-state.ts';
+import { idsOfSend } from '../../outgoing/sent-mail.ts';
 import { linkReports, reportsIn } from '../bounces.ts';
 import { changeEmails } from '../change-emails.ts';
 import type { SyncAccount, SyncContext } from '../context.ts';
@@ -114,11 +115,15 @@ async function buildRows(
     writes: Writes;
   },
 ): Promise<NewEmailRows[]> {
-  const threads = await assignThreads(tx, account, mails.map(threadFactsOf), writes);
   const origins = mails.map(({ meta }) => {
     const match = matches.get(meta.uid);
     return match?.kind === 'new' ? match : NOT_BY_API;
   });
+  const threaded = mails.map((mail, index) => {
+    const { copyOf } = origins[index] ?? NOT_BY_API;
+    return { ...threadFactsOf(mail), ...(copyOf ? { otherIds: idsOfSend(copyOf) } : {}) };
+  });
+  const threads = await assignThreads(tx, account, threaded, writes);
   const isSentFolder = folder.role === 'SENT' || folder.role === 'DRAFTS';
   const reports = await linkReports(
     tx,

@@ -5,7 +5,7 @@ import type { MessageMeta } from '../../imap/fetch.ts';
 import { NO_UIDVALIDITY } from '../../imap/uidvalidity.ts';
 import { GATHER_SEARCH_ENTRIES } from '../../db/coordination/search-index.ts';
 import { awaitedDrafts } from '../../outgoing/draft-state.ts';
-import { type SentMail, sendsWith } from '../../outgoing/sent-mail.ts';
+import { idsOfSend, type SentMail, sendsWith } from '../../outgoing/sent-mail.ts';
 import type { SyncContext } from '../context.ts';
 import { authservIdOf } from '../settings.ts';
 import type { Selection } from '../selected.ts';
@@ -276,7 +276,8 @@ export function selectUnknown(rules: MatchRules, metas: MessageMeta[], facts: Ma
   if (rules.source === 'api') return metas;
   const { located, candidates, sends, drafts } = facts;
   const alike = indexed(candidates.filter(({ folderId, vanishedAt }) => folderId !== rules.folderId || vanishedAt));
-  const awaited = new Set([...sends.filter((send) => send.awaited), ...drafts].map(({ messageId }) => messageId));
+  const awaitedSends = sends.filter((send) => send.awaited).flatMap(idsOfSend);
+  const awaited = new Set([...awaitedSends, ...drafts.map(({ messageId }) => messageId)]);
   return metas.filter((meta) => {
     if (located.has(meta.uid)) return false;
     if (meta.messageId && awaited.has(meta.messageId)) return true;
@@ -299,7 +300,7 @@ export function matchArrivals(rules: MatchRules, metas: MessageMeta[], facts: Ma
     if (uid !== undefined && !draftOf.has(uid)) draftOf.set(uid, draft);
   }
   const sendOf = matchSentCopies(rules.sentCopies, facts.sends, { firstWith, isUnmatched });
-  const sent = new Set(facts.sends.map(({ messageId }) => messageId));
+  const sent = new Set(facts.sends.flatMap(idsOfSend));
   return new Map(
     arrivals.map((meta): [number, ArrivalMatch] => {
       const copyOf = sendOf.get(meta.uid) ?? null;

@@ -4,7 +4,7 @@ import { findTracking } from '../../db/queries/tracking.ts';
 import type { MessageMeta } from '../../imap/fetch.ts';
 import type { ImapSession } from '../../imap/session.ts';
 import { untrackHtml } from '../../mime/tracking.ts';
-import type { SentMail } from '../../outgoing/sent-mail.ts';
+import { idsOfSend, type SentMail } from '../../outgoing/sent-mail.ts';
 import type { FolderState } from '../store/folders.ts';
 import type { FetchedMail, StoredAttachment } from './rows.ts';
 
@@ -30,7 +30,7 @@ export function matchSentCopies(
 ): Map<number, SentMail> {
   const sendOf = new Map<number, SentMail>();
   for (const send of sends) {
-    const meta = arrivals.firstWith.get(send.messageId);
+    const [meta] = idsOfSend(send).flatMap((id) => arrivals.firstWith.get(id) ?? []);
     if (!meta || !send.awaited || sendOf.has(meta.uid)) continue;
     if (rule === 'always' || (rule === 'unmatched' && arrivals.isUnmatched(meta))) sendOf.set(meta.uid, send);
   }

@@ -26,6 +26,8 @@ export interface ThreadedMail extends Omit<ThreadFacts, 'participants'> {
   from: Attendee;
   to: Attendee[];
   cc: Attendee[];
+  /** other Message-IDs under which it is known: replies name one of them */
+  otherIds?: readonly string[];
 }
 
 /** The thread of one mail. */
@@ -71,8 +73,8 @@ export async function threadOfSent(
   const stored = await readThreads(tx, accountId, ownAddresses, [facts]);
   const found = rows[0]?.id ?? planThreads([facts], stored, () => '').assigned[0]?.threadId;
   const threadId = found || newId('thread');
-  // the first one is of the message itself
-  const keys = (found ? facts.keys.slice(0, 1) : facts.keys).filter((key) => !stored.threadByKey.has(key));
+  const own = threadedOf({ ...mail, references: [], inReplyTo: [] }, ownAddresses).keys;
+  const keys = (found ? own : facts.keys).filter((key) => !stored.threadByKey.has(key));
   await saveThreads(
     tx,
     accountId,
@@ -89,7 +91,10 @@ type Threaded = ThreadFacts & ThreadKeys;
 
 function threadedOf(mail: ThreadedMail, ownAddresses: string[]): ThreadedMail & Threaded {
   const participants = participantsOf(mail, ownAddresses);
-  return { ...mail, participants, ...threadKeysOf({ ...mail, participants }) };
+  const { keys, ...others } = threadKeysOf({ ...mail, participants });
+  const none = { references: [], inReplyTo: [], participants };
+  const ofOthers = (mail.otherIds ?? []).flatMap((messageId) => threadKeysOf({ ...mail, ...none, messageId }).keys);
+  return { ...mail, participants, ...others, keys: [...new Set([...keys, ...ofOthers])] };
 }
 
 /** The stored threads that mails may belong to. */

@@ -1,0 +1,2 @@
+ALTER TABLE "sends" ADD COLUMN "server_message_id" text;--> statement-breakpoint
+CREATE INDEX "sends_server_message_id" ON "sends" USING btree ("account_id","server_message_id") WHERE server_message_id is not null;
