@@ -68,31 +68,13 @@ const COLUMNS = { ...SMALL, hasProvisional: sql<boolean>`${email} is not null` }
 type LoadedRow = Omit<typeof sends.$inferSelect, 'email'> & Pick<SendRow, 'hasProvisional' | 'unchangedMs'>;
 
 function toSendRow(row: LoadedRow): SendRow {
-  const {
-    id,
-    accountId,
-    messageId,
-    serverMessageId,
-    draftId,
-    metadata,
-    trackingId,
-    tracking,
-    forwardedId,
-    inputKey,
-    storageKey,
-    result,
-  } = row;
-  const sentBy = { api_key_id: row.apiKeyId, api_key_name: row.apiKeyName, metadata };
-  const own = { id, accountId, messageId, serverMessageId, draftId, metadata, trackingId, tracking, forwardedId };
+  const { id, accountId, messageId, serverMessageId, draftId, metadata, trackingId, tracking, forwardedId } = row;
+  const { inputKey, storageKey, result, hasProvisional, unchangedMs } = row;
   return {
-    ...own,
-    inputKey,
-    storageKey,
-    result,
+    ...{ id, accountId, messageId, serverMessageId, draftId, metadata, trackingId, tracking, forwardedId },
+    ...{ inputKey, storageKey, result, hasProvisional, unchangedMs },
     state: row.state as SendState,
-    hasProvisional: row.hasProvisional,
-    unchangedMs: row.unchangedMs,
-    sentBy,
+    sentBy: { api_key_id: row.apiKeyId, api_key_name: row.apiKeyName, metadata },
   };
 }
 
