@@ -29,6 +29,8 @@ interface Unfinished {
 }
 
 const fileOf = (dataDir: string) => join(dataDir, 'restore-unfinished');
+/** The record of what is about to be replaced, until it is complete. */
+export const newRecordOf = (dataDir: string) => `${fileOf(dataDir)}.new`;
 
 /** Replaces the paths; resolves to the new names of what was there. `finishSwap` or `undoSwap` must follow. */
 export async function swapIn(dataDir: string, backup: string, replacements: readonly Replacement[]): Promise<string[]> {
@@ -92,7 +94,7 @@ function unfinished(dataDir: string): Unfinished | undefined {
 
 /** On the disk before the first move, also when the power is lost. */
 async function record(dataDir: string, content: Unfinished): Promise<void> {
-  await writeFile(`${fileOf(dataDir)}.new`, JSON.stringify(content), { mode: 0o600, flush: true });
-  await rename(`${fileOf(dataDir)}.new`, fileOf(dataDir));
+  await writeFile(newRecordOf(dataDir), JSON.stringify(content), { mode: 0o600, flush: true });
+  await rename(newRecordOf(dataDir), fileOf(dataDir));
   await syncFolder(dataDir);
 }
