@@ -24,6 +24,7 @@ export const OTHER_LIVE: readonly string[] = [
   'live/failures/crash',
   'live/front/dashboard',
   'live/front/docs-site',
+  'live/desk/connect',
   'live/desk/events',
   'live/folder-operations',
   'live/folders',

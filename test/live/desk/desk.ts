@@ -1,4 +1,4 @@
-import { afterAll, beforeAll } from '@jest/globals';
+import { afterAll, afterEach, beforeAll } from '@jest/globals';
 import type { Browser, HTTPRequest } from 'puppeteer-core';
 import { storeEmail, storeFolder } from '../../helpers/assert/rows.ts';
 import { freePort } from '../../helpers/servers/free-port.ts';
@@ -17,8 +17,10 @@ export interface Desk extends Browsing {
   email: string;
   /** Signs in with the key, or with another, where the page asks for it. */
   signIn(key?: string): Promise<void>;
-  /** Answers the requests of the page that fit with `reply`; undefined: as the API does. Returns the requests that fit. */
+  /** Until the test ends, answers the requests of the page that fit with `reply`; undefined: as the API does. Returns those that fit. */
   answer(fits: (request: HTTPRequest) => boolean, reply: (index: number) => Reply | undefined): HTTPRequest[];
+  /** From now on, the API answers all requests. */
+  answerNone(): void;
 }
 
 /** `lost`: the request does not reach the API; `unheard`: it does, and its response is lost; `after`: what the response waits for. */
@@ -49,7 +51,7 @@ async function openDesk(): Promise<Desk> {
       await desk.fill('API key', key);
       await desk.click('Sign in', 'button');
     },
-    answer: await answering(desk),
+    ...(await answering(desk)),
     close: async () => {
       await browser.close();
       await api.close();
@@ -65,11 +67,12 @@ export function deskTests(): () => Desk {
     await desk.signIn();
     await desk.sees('What is wrong now');
   }, 120_000);
+  afterEach(() => desk?.answerNone());
   afterAll(() => desk?.close());
   return () => desk as Desk;
 }
 
-async function answering({ page }: Browsing): Promise<Desk['answer']> {
+async function answering({ page }: Browsing): Promise<Pick<Desk, 'answer' | 'answerNone'>> {
   const rules: ((request: HTTPRequest) => Reply | undefined)[] = [];
   await page.setRequestInterception(true);
   page.on('request', (request) => {
@@ -80,10 +83,13 @@ async function answering({ page }: Browsing): Promise<Desk['answer']> {
     else if (reply === 'unheard') void passOn(request).finally(() => request.abort('connectionreset'));
     else void respond(request, reply);
   });
-  return (fits, reply) => {
-    const seen: HTTPRequest[] = [];
-    rules.push((request) => (fits(request) ? reply(seen.push(request) - 1) : undefined));
-    return seen;
+  return {
+    answer: (fits, reply) => {
+      const seen: HTTPRequest[] = [];
+      rules.push((request) => (fits(request) ? reply(seen.push(request) - 1) : undefined));
+      return seen;
+    },
+    answerNone: () => void (rules.length = 0),
   };
 }
 

@@ -97,25 +97,70 @@ export function ConnectForm({
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>();
   const searched = useRef('');
+  /** whose servers are shown: of the domain, or of none yet; and whether its owner typed them */
+  const shownFor = useRef({ domain: '', areTyped: false });
 
+  /** Shows the servers that were found for an address, unless those that are shown were typed in for it. */
+  function show(wanted: string, found: Pick<Found, 'imap' | 'smtp'>): void {
+    const areTyped = areTypedFor(wanted);
+    shownFor.current = { domain: domainOf(wanted), areTyped };
+    if (areTyped) return;
+    setImap(found.imap ?? IMAP);
+    setSmtp(found.smtp ?? SMTP);
+  }
+
+  function typed(set: (server: Server) => void, server: Server): void {
+    // the other side is not of this domain either
+    if (!areShownFor(address)) show(address, { imap: null, smtp: null });
+    shownFor.current = { domain: domainOf(address), areTyped: server.host !== '' };
+    set(server);
+  }
+
+  function areShownFor(wanted: string): boolean {
+    return ['', domainOf(wanted)].includes(shownFor.current.domain);
+  }
+
+  function areTypedFor(wanted: string): boolean {
+    return shownFor.current.areTyped && areShownFor(wanted);
+  }
+
+  /** Those that are shown; undefined: they are hidden, incomplete, or of the domain that was typed before. */
+  function serversShown(): { imap: Server; smtp: Server } | undefined {
+    return byHand && areShownFor(address) && imap.host !== '' && smtp.host !== '' ? { imap, smtp } : undefined;
+  }
+
+  /** Looks the servers up; undefined: it is no address, or another one has been typed since. @throws as `findServers` */
   async function look(): Promise<Found | undefined> {
     const wanted = address.trim();
-    if (!/^[^@\s]+@[^@\s]+\.[^@\s]+$/.test(wanted)) return undefined;
-    if (search.state === 'done' && search.address === wanted) return search.found;
     searched.current = wanted;
+    if (!/^[^@\s]+@[^@\s]+\.[^@\s]+$/.test(wanted)) {
+      setSearch({ state: 'none' });
+      return undefined;
+    }
+    if (search.state === 'done' && search.address === wanted) return search.found;
     setSearch({ state: 'searching' });
     try {
       const found = await findServers(wanted);
       if (searched.current !== wanted) return undefined;
       setSearch({ state: 'done', address: wanted, found });
-      if (found.imap) setImap(found.imap);
-      if (found.smtp) setSmtp(found.smtp);
-      setByHand((before) => found.password_login !== 'none' && (before || !found.imap || !found.smtp));
+      const areTyped = areTypedFor(wanted);
+      show(wanted, found);
+      setByHand((before) => areTyped || (found.password_login !== 'none' && (before || !found.imap || !found.smtp)));
       return found;
-    } catch {
+    } catch (failure) {
       if (searched.current === wanted) setSearch({ state: 'failed' });
-      return undefined;
+      throw failure;
     }
+  }
+
+  /** Whether a password can go to servers that are found; false: the page says why not. @throws ServersUnknown, or as `findServers` */
+  async function isFound(): Promise<boolean> {
+    const found = await look();
+    if (searched.current !== address.trim() || found?.password_login === 'none') return false;
+    if (found?.imap && found.smtp) return true;
+    if (!found) show(address, { imap: null, smtp: null });
+    setByHand(true);
+    throw new ServersUnknown();
   }
 
   async function submit(event: Event): Promise<void> {
@@ -124,18 +169,13 @@ export function ConnectForm({
     setBusy(true);
     setError(undefined);
     try {
-      const asked = byHand && imap.host !== '' && smtp.host !== '';
+      const asked = serversShown();
       // a reconnect keeps the servers of the mailbox
-      const found = asked || fixed !== undefined ? undefined : await look();
-      if (found?.password_login === 'none') {
+      if (!asked && fixed === undefined && !(await isFound())) {
         setBusy(false);
         return;
       }
-      if (!asked && fixed === undefined && (!found?.imap || !found.smtp)) {
-        setByHand(true);
-        throw new ServersUnknown();
-      }
-      await connect({ user: address.trim(), password, ...(asked ? { imap, smtp } : {}) });
+      await connect({ user: address.trim(), password, ...asked });
     } catch (failure) {
       setError(failure);
       setBusy(false);
@@ -156,8 +196,7 @@ export function ConnectForm({
     setBusy(true);
     setError(undefined);
     try {
-      const typed = byHand && imap.host !== '' && smtp.host !== '' ? { imap, smtp } : {};
-      await signIn?.({ user: address.trim(), ...typed });
+      await signIn?.({ user: address.trim(), ...serversShown() });
     } catch (failure) {
       setError(failure);
       setBusy(false);
@@ -171,6 +210,7 @@ export function ConnectForm({
   const takesPassword = wayIn === 'password';
   const typeServers = () => {
     if (isClosed) {
+      shownFor.current = { domain: '', areTyped: false };
       setImap(IMAP);
       setSmtp(SMTP);
     }
@@ -187,7 +227,7 @@ export function ConnectForm({
         readOnly={fixed !== undefined}
         value={address}
         set={setAddress}
-        onBlur={() => void (fixed === undefined && look())}
+        onBlur={() => void (fixed === undefined && look().catch(() => undefined))}
       />
       {isClosed ? (
         <ClosedDoor found={found} advice={whenClosed} />
@@ -202,14 +242,19 @@ export function ConnectForm({
             name={texts.incoming}
             ports={PORTS.imap}
             server={imap}
-            set={setImap}
+            set={(server) => typed(setImap, server)}
             onBlur={() => {
               // most often the outgoing server has the same name
               if (smtp.host === '') setSmtp({ ...smtp, host: imap.host.replace(/^imap\./, 'smtp.') });
               void lookAgain();
             }}
           />
-          <ServerFields name={texts.outgoing} ports={PORTS.smtp} server={smtp} set={setSmtp} />
+          <ServerFields
+            name={texts.outgoing}
+            ports={PORTS.smtp}
+            server={smtp}
+            set={(server) => typed(setSmtp, server)}
+          />
         </>
       ) : (
         // a reconnect keeps the provider
@@ -221,6 +266,9 @@ export function ConnectForm({
     </form>
   );
 }
+
+/** Servers are those of a domain: an address that is corrected keeps them. */
+const domainOf = (address: string) => (address.includes('@') ? address.trim().toLowerCase().replace(/^.*@/, '') : '');
 
 /** How the mailbox can be connected; servers that were typed in may take a password at any provider. */
 function wayInOf(

@@ -1,5 +1,5 @@
 import { render } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { ApiFailure, BASE, wordsOf } from '../api/client.ts';
 import { Notice } from '../ui/parts.tsx';
 import { applyTheme } from '../ui/theme.tsx';
@@ -64,6 +64,15 @@ const signIn = async (credentials: Omit<Credentials, 'password'>) => {
   location.assign(url);
 };
 
+// "back" at the provider's page: this one is shown as it was left, waiting, and its link may have been used since
+addEventListener('pageshow', (event) => event.persisted && location.reload());
+
+/** Whether a call may have been done all the same: there was no response, or a proxy gave one. */
+const isUnheard = (failure: unknown) =>
+  failure instanceof ApiFailure && (failure.status === 0 || (failure.status >= 500 && failure.type === ''));
+
+const isGone = (failure: unknown) => failure instanceof ApiFailure && failure.status === 404;
+
 /** The result that the provider's page came back with; the address bar does not keep it. */
 function takeReturned(): { code: string | null; connected: boolean } {
   const query = new URLSearchParams(location.search);
@@ -101,9 +110,22 @@ function HostedPage({ first }: { first: Awaited<ReturnType<typeof loadTexts>> })
     if (to === null) setDone(result);
     else location.assign(to);
   };
+  const hasUnheard = useRef(false);
+  /** A login whose response was lost may have used the link; then a further call finds no open link. */
+  const hasConnected = async (failure: unknown): Promise<boolean> => {
+    if (!hasUnheard.current || !(isUnheard(failure) || isGone(failure))) return false;
+    const now = await call<LinkPage>('/link').catch(() => undefined);
+    if (now?.status === 'used') setDone('connected');
+    return now?.status === 'used';
+  };
   const connect = async (credentials: Credentials) => {
-    const { redirect_url } = await call<{ redirect_url: string | null }>('', { credentials });
-    leave(redirect_url, 'connected');
+    try {
+      const { redirect_url } = await call<{ redirect_url: string | null }>('', { credentials });
+      leave(redirect_url, 'connected');
+    } catch (failure) {
+      hasUnheard.current ||= isUnheard(failure);
+      if (!(await hasConnected(failure))) throw failure;
+    }
   };
   const cancel = async () => {
     setCancelError(undefined);
@@ -111,8 +133,9 @@ function HostedPage({ first }: { first: Awaited<ReturnType<typeof loadTexts>> })
       const { redirect_url } = await call<{ redirect_url: string | null }>('/cancel', {});
       leave(redirect_url, 'cancelled');
     } catch (failure) {
+      if (await hasConnected(failure)) return;
       // only a link that is gone ends the form
-      if (failure instanceof ApiFailure && failure.status === 404) setError(failure);
+      if (isGone(failure)) setError(failure);
       else setCancelError(failure);
     }
   };
@@ -231,7 +254,7 @@ function Open({
 /** A link that is not known, or a failure. */
 function Broken({ error, who }: { error: unknown; who: string }) {
   const texts = useTexts();
-  if (!(error instanceof ApiFailure && error.status === 404))
+  if (!isGone(error))
     return (
       <>
         <h1>{texts.wrong}</h1>
