@@ -73,6 +73,8 @@ export async function browse(
   page.on('console', (message) => {
     if (/Content Security Policy/i.test(message.text())) faults.push(message.text());
   });
+  // a page that is left may hold text; without this, it could not be left
+  page.on('dialog', (dialog) => void (dialog.type() === 'beforeunload' ? dialog.accept() : dialog.dismiss()));
   const self: Browsing = {
     page,
     faults,

@@ -1,6 +1,7 @@
 import { type Query, useQuery, useQueryClient } from '@tanstack/preact-query';
 import { useEffect, useState } from 'preact/hooks';
 import { api, onSignedOut, type Session, take } from '../api/client.ts';
+import { keepUnsentOf } from '../mail/answer/unsent.ts';
 import { SESSION } from './may.tsx';
 
 /** Who is signed in: the id of a person or of a key. */
@@ -17,6 +18,7 @@ export function useSession() {
     const last = before();
     // what one has seen is not for another
     if (last && identityOf(last) !== identityOf(data)) queries.removeQueries({ predicate: isOther });
+    keepUnsentOf(identityOf(data));
     return data;
   };
   const session = useQuery({
@@ -50,6 +52,7 @@ export function useSession() {
       void queries.invalidateQueries({ predicate: isOther });
     },
     signedOut: () => {
+      keepUnsentOf(null);
       // the page follows this query: it must not be removed with the others
       queries.setQueryData(SESSION, null);
       queries.removeQueries({ predicate: isOther });

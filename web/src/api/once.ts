@@ -5,10 +5,13 @@ type Headers = Record<'Idempotency-Key', string>;
 
 /**
  * Returns what makes calls that create something, or send it: repeated with the same `content` after a lost response, a call does
- * nothing again. `content`: what the call says, and to whom. @throws as `take`
+ * nothing again. `content`: what the call says, and to whom. `shared`: the keys of calls whose outcome is not known, if they outlive the
+ * component. @throws as `take`
  */
-export function useOnce(): <T>(content: unknown, call: (headers: Headers) => Promise<Answer<T>>) => Promise<T> {
-  const undecided = useRef(new Map<string, string>());
+export function useOnce(
+  shared?: Map<string, string>,
+): <T>(content: unknown, call: (headers: Headers) => Promise<Answer<T>>) => Promise<T> {
+  const undecided = useRef(shared ?? new Map<string, string>());
   return async (content, call) => {
     const keys = undecided.current;
     const text = JSON.stringify(content);

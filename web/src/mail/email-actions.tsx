@@ -1,16 +1,18 @@
-import { useState } from 'preact/hooks';
+import { useRef, useState } from 'preact/hooks';
 import { useMay } from '../access/may.tsx';
 import type { Email } from '../api/client.ts';
 import { Icon } from '../ui/icons.tsx';
 import { Problem } from '../ui/parts.tsx';
 import { toast } from '../ui/toast.tsx';
-import { type Answer, Compose } from './compose.tsx';
+import { type Answer, Compose } from './answer/compose.tsx';
 import { LabelsForm, MoveForm } from './change-forms.tsx';
 import { type Change, labelsOf, useChange } from './changes.ts';
 
 /** What can be done with one email; `left`: it was moved to Trash. */
 export function EmailActions({ email, left = () => {} }: { email: Email; left?: () => void }) {
   const [dialog, setDialog] = useState<'labels' | 'move' | Answer>();
+  const opened = useRef(dialog);
+  opened.current = dialog;
   const change = useChange(email);
   const close = () => {
     change.reset();
@@ -66,7 +68,7 @@ export function EmailActions({ email, left = () => {} }: { email: Email; left?: 
           type="button"
           class="button small danger"
           disabled={busy}
-          onClick={() => make({ trash: true }, 'Moved to Trash', left)}
+          onClick={() => make({ trash: true }, 'Moved to Trash', () => opened.current === undefined && left())}
         >
           Trash
         </button>

@@ -2,7 +2,7 @@ import { keepPreviousData } from '@tanstack/preact-query';
 import type { ComponentChildren } from 'preact';
 import { Link, useLocation, useSearch } from 'wouter-preact';
 import { useHistoryState } from 'wouter-preact/use-browser-location';
-import type { Email, Schemas } from '../api/client.ts';
+import type { Schemas } from '../api/client.ts';
 import { Icon } from '../ui/icons.tsx';
 import { Loading, Problem } from '../ui/parts.tsx';
 
@@ -95,10 +95,6 @@ export function peopleNames(people: readonly Person[]): string {
   if (names.length <= 3) return names.join(', ');
   return `${names.slice(0, 2).join(', ')} and ${names.length - 2} others`;
 }
-
-/** Addresses with their names, as in a header. */
-export const addresses = (people: Email['to_attendees']) =>
-  people.map(({ display_name: name, identifier }) => (name ? `${name} <${identifier}>` : identifier)).join(', ');
 
 /** Says that there are files. */
 export function Clip() {

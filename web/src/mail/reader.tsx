@@ -6,7 +6,7 @@ import { Choice } from '../ui/choice.tsx';
 import { CopyButton } from '../ui/copy.tsx';
 import { bytes, exactDate } from '../ui/format.ts';
 import { Loading, Problem } from '../ui/parts.tsx';
-import { addresses } from './list.tsx';
+import { addresses } from './answer/recipients.ts';
 import { ListFacts, Trust } from './trust.tsx';
 
 type Shown = 'message' | 'text' | 'headers' | 'source';

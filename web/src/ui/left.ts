@@ -7,3 +7,10 @@ export function useLeft(): RefObject<boolean> {
   useEffect(() => () => void (isLeft.current = true), []);
   return isLeft;
 }
+
+/** Has the browser ask before it leaves or reloads the page. Returns what ends that. */
+export function holdPage(): () => void {
+  const ask = (event: Event) => event.preventDefault();
+  addEventListener('beforeunload', ask);
+  return () => removeEventListener('beforeunload', ask);
+}
