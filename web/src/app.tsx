@@ -30,6 +30,7 @@ import { OverviewPage } from './pages/overview.tsx';
 import { PeoplePage } from './pages/people.tsx';
 import { ReplayPage } from './pages/deliveries/replay.tsx';
 import { SettingsPage } from './pages/settings.tsx';
+import { useArrival } from './ui/arrival.ts';
 import { Icon, type IconName } from './ui/icons.tsx';
 import { useKeys } from './ui/keys.tsx';
 import { Empty, Page, Problem } from './ui/parts.tsx';
@@ -90,9 +91,8 @@ function Shell({ session, signedOut }: { session: Session; signedOut: () => void
       else toast(`Not signed out: ${wordsOf(failure).detail}`);
     }
   };
-  // scrolls a new page to its top, and announces it to screen readers
+  useArrival(location);
   useEffect(() => {
-    window.scrollTo(0, 0);
     // on a narrow screen the sections are a scrolling row
     document.querySelector('.nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' });
   }, [location]);

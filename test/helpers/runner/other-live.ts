@@ -59,6 +59,7 @@ export const OTHER_LIVE: readonly string[] = [
   'live/front/picture',
   'live/front/privacy',
   'live/desk/kept-text',
+  'live/desk/places',
   'live/front/reference',
   'live/quiet-mailbox',
   'live/failures/processes',

@@ -1,5 +1,6 @@
 import { useEffect, useState } from 'preact/hooks';
 import { useLocation } from 'wouter-preact';
+import { isLeftLast } from './arrival.ts';
 import { Dialog } from './dialog.tsx';
 
 /** Within this time the second key of a pair follows, ms. */
@@ -64,7 +65,9 @@ function act(key: string): boolean {
   switch (key) {
     case 'j':
     case 'k': {
-      const next = key === 'j' ? here + 1 : Math.max(0, here - 1);
+      // after a return to the list, from the row that was opened
+      const from = here >= 0 ? here : rows.findIndex((row) => [...row.querySelectorAll('a')].some(isLeftLast));
+      const next = key === 'j' ? from + 1 : Math.max(0, from - 1);
       const row = rows[Math.min(next, rows.length - 1)];
       return focus(row?.querySelector<HTMLElement>('a') ?? row?.querySelector<HTMLElement>('button'));
     }

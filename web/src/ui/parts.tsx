@@ -71,7 +71,9 @@ export function Page({ title, intro, up, actions, children }: PageProps) {
               <Link href={up.href}>← {up.label}</Link>
             </p>
           )}
-          <h1 dir="auto">{title}</h1>
+          <h1 dir="auto" tabIndex={-1}>
+            {title}
+          </h1>
           {intro && <p dir="auto">{intro}</p>}
         </div>
         {actions && <div class="row">{actions}</div>}
