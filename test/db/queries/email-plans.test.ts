@@ -202,7 +202,9 @@ describe('a list of emails', () => {
       await client.query({ name: 'generic', text, values });
       const given = values.map((value) => `'${String(value)}'`).join(', ');
       const { rows } = await client.query<{ 'QUERY PLAN': string }>(`explain (analyze) execute generic(${given})`);
-      const scan = rows.map((row) => row['QUERY PLAN']).find((line) => line.includes('Index Scan on email_search_text'));
+      const scan = rows
+        .map((row) => row['QUERY PLAN'])
+        .find((line) => line.includes('Index Scan on email_search_text'));
       expect([q, scan?.includes('never executed')]).toEqual([q, q !== '100 %']);
     } finally {
       client.release(true);
