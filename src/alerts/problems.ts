@@ -26,16 +26,22 @@ export function problemsAt(now: Date, backlog: number): SQL {
       select * from troubled where status <> 'disconnected' and since <= ${at} - ${LASTS}
     ), servers as (
       select server, count(*)::int as mailboxes, min(detail) as detail, min(since) as since from away
-      group by server having count(*) >= ${MAILBOXES_OF_A_SERVER} and 2 * count(*) >= (
-        -- one whose login is refused says nothing of its server
-        select count(*) from accounts a where a.removed_at is null and a.status <> 'disconnected' and lower(a.imap_host) = server)
+      -- one whose login is refused says nothing of its server
+      group by server having count(*) >= ${MAILBOXES_OF_A_SERVER} and 2 * (
+        -- also those that are away for a shorter time: they do not begin in one moment
+        select count(*) from troubled t where t.status <> 'disconnected' and t.server = away.server
+      ) >= (select count(*) from accounts a
+        where a.removed_at is null and a.status <> 'disconnected' and lower(a.imap_host) = away.server)
+    ), came_back as (
+      -- its mailboxes do not come back in one moment either
+      select server from alerts where kind = 'server_unreachable' and coalesce(closed_at > ${at} - ${LASTS}, true)
     )
     select 'login:' || id as problem, 'mailbox_disconnected' as kind, id as object_id, name, detail, server, 1 as count, since,
         true as opens
       from troubled where status = 'disconnected'
     union all
     select 'mailbox:' || id, 'mailbox_unreachable', id, name, detail, server, 1, since,
-        server not in (select server from servers)
+        server not in (select server from servers union all select server from came_back)
       from away
     union all
     select 'server:' || server, 'server_unreachable', null, server, detail, server, mailboxes, since, true from servers

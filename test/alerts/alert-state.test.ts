@@ -96,6 +96,20 @@ describe('alerts', () => {
     ]);
   });
 
+  it('are as few where its mailboxes go away, and come back, one after another', async () => {
+    const ids = [];
+    for (let n = 0; n < 8; n++) ids.push(await away(`box ${n}`, after(n < 3 ? 0 : 1)));
+    for (const minutes of [10, 10.5, 11, 12]) await look(minutes);
+    const back = (some: string[]) =>
+      query(`update accounts set status = 'running', not_in_sync_since = null where id = any($1)`, [some]);
+    await back(ids.slice(0, 5));
+    for (const minutes of [20, 20.5, 21]) await look(minutes);
+    await back(ids);
+    for (const minutes of [22, 30, 40]) await look(minutes);
+    const kinds = (await messages()).flatMap(({ opened, closed }) => [...opened, ...closed].map(({ kind }) => kind));
+    expect(kinds).toEqual(['server_unreachable', 'server_unreachable']);
+  });
+
   it('report each mailbox where the others of its server can be reached, however long three of them cannot', async () => {
     for (let n = 0; n < 7; n++) await mailbox(`Well ${n}`, 'imap.example.com', `status = 'running'`);
     for (const name of ['Ada', 'Bob', 'Cyd']) await away(name, after(0));
