@@ -1,4 +1,5 @@
 import { ApiError } from '../contract/errors.ts';
+import { MailError } from '../mail-wire/mail-error.ts';
 import { loadSyncSettings } from '../mailbox/settings.ts';
 import type { LoadedSend } from '../sending/compose.ts';
 import { releaseReservation } from '../outgoing/draft-state.ts';
@@ -21,6 +22,17 @@ export type SendActivities = ReturnType<typeof createSendActivities>;
 interface SendRef {
   accountId: string;
   sendId: string;
+}
+
+interface Waits {
+  /** the workflow knows `disconnected`; earlier versions of it do not */
+  waits?: boolean;
+}
+
+/** For a workflow that does not know that an account is `disconnected`, its login is refused. */
+function known<T extends FilingProgress>({ waits = false }: Waits, progress: T): T {
+  if (progress !== 'disconnected' || waits) return progress;
+  throw new MailError('invalid_credentials', 'imap', 'the account is disconnected');
 }
 
 /** Activities of the `sendEmail` and `finishSend` workflows. */
@@ -55,16 +67,12 @@ export function createSendActivities(deps: SendDeps) {
     return send?.state ?? null;
   }
 
-  /**
-   * Files the copy of a sent email. Waits for a provider that files it itself until `appendAnyway`.
-   */
-  async function fileSentCopy({
-    appendAnyway,
-    ...ref
-  }: SendRef & {
-    appendAnyway: boolean;
-  }): Promise<FilingProgress> {
-    return withHeartbeat(async () => fileCopy(deps, await load(ref), { appendAnyway, search: true }));
+  /** Files the copy of a sent email. Waits for a provider that files it itself until `appendAnyway`. */
+  async function fileSentCopy(input: SendRef & Waits & { appendAnyway: boolean }): Promise<FilingProgress> {
+    const { appendAnyway } = input;
+    return withHeartbeat(async () =>
+      known(input, await fileCopy(deps, await load(input), { appendAnyway, search: true })),
+    );
   }
 
   /** Ends the attempts to file the copy of a sent email, and deletes its provisional email. */
@@ -75,10 +83,10 @@ export function createSendActivities(deps: SendDeps) {
   }
 
   /** Removes the draft that was sent from Drafts, unless the account is `disconnected`. */
-  async function removeSentDraft(ref: SendRef): Promise<'done' | 'disconnected'> {
+  async function removeSentDraft(input: SendRef & Waits): Promise<'done' | 'disconnected'> {
     return withHeartbeat(async () => {
-      const { send, settings } = await load(ref);
-      if (send.draftId !== null && settings.status === 'disconnected') return 'disconnected';
+      const { send, settings } = await load(input);
+      if (send.draftId !== null && settings.status === 'disconnected') return known(input, 'disconnected');
       await removeDraft(deps, send);
       return 'done';
     });

@@ -195,8 +195,11 @@ async function sendOn(connection: SMTPConnection, message: Submission, times: Sm
   }
 }
 
-function acceptedOf({ rejected, serverMessageId: messageId }: SMTPConnection.SentMessageInfo): Accepted {
-  return { rejected, ...(messageId === undefined ? {} : { messageId }) };
+/** As far as a message may have it (RFC 5322 2.1.1): a reply may be longer. */
+const MESSAGE_ID = /^<[\x21-\x7e]{1,996}>$/;
+
+function acceptedOf({ rejected, serverMessageId: messageId = '' }: SMTPConnection.SentMessageInfo): Accepted {
+  return { rejected, ...(MESSAGE_ID.test(messageId) ? { messageId } : {}) };
 }
 
 /** Recipients that were refused for good, with the replies. The first reply is that to MAIL. */

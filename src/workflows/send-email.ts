@@ -78,10 +78,13 @@ const MAX_CHECKS = 400;
 const PROVIDER_CHECKS = 20;
 const PROVIDER_WAIT_MS = 3_000;
 /**
- * Between checks of an account that is disconnected, which may be connected again after days: a login that is refused again and
- * again would lock it. After a month a check a day, which bounds the history.
+ * Between checks of an account that is disconnected, which may be connected again after minutes or days: first every five
+ * minutes, then every hour. A login that is refused again and again would lock it. After a month a check a day, which bounds the
+ * history.
  */
 const RECONNECT_WAIT_MS = 3_600_000;
+const SOON_WAIT_MS = 300_000;
+const SOON_CHECKS = 12;
 const HOURLY_CHECKS = 30 * 24;
 const REFUSED_LOGIN = 'invalid_credentials';
 
@@ -131,7 +134,7 @@ export async function finishSend(input: SendWorkflowInput): Promise<void> {
   const attempts = { shown, pace: input.pace ?? 1, maxFailures: input.maxFailures ?? FILING_ATTEMPTS };
   await Promise.all([
     fileCopy(input, attempts),
-    untilDone(() => removeSentDraft(input), 'removing', attempts),
+    untilDone(() => removeSentDraft({ ...input, waits: true }), 'removing', attempts),
     markUnmarked(input),
   ]);
   shown.enter('filed');
@@ -150,7 +153,8 @@ async function markUnmarked(input: SendWorkflowInput): Promise<void> {
 
 async function fileCopy(input: SendWorkflowInput, attempts: Attempts): Promise<void> {
   const { accountId, sendId } = input;
-  const file = (checks: number) => fileSentCopy({ accountId, sendId, appendAnyway: checks >= PROVIDER_CHECKS });
+  const file = (checks: number) =>
+    fileSentCopy({ accountId, sendId, appendAnyway: checks >= PROVIDER_CHECKS, waits: true });
   try {
     if (await untilDone(file, 'filing', attempts)) return;
   } catch (error) {
@@ -214,7 +218,8 @@ function isRefusedLogin(failed: Failed): boolean {
 function createReconnectWait(state: string, { shown, pace }: Pick<Attempts, 'shown' | 'pace'>): () => Promise<void> {
   let waits = 0;
   return async () => {
-    const waitMs = pace * RECONNECT_WAIT_MS * (++waits > HOURLY_CHECKS ? 24 : 1);
+    const hourly = RECONNECT_WAIT_MS * (++waits > HOURLY_CHECKS ? 24 : 1);
+    const waitMs = pace * (waits <= SOON_CHECKS ? SOON_WAIT_MS : hourly);
     shown.enter(state, { lastError: REFUSED_LOGIN, nextAttemptMs: waitMs });
     await sleep(waitMs, { summary: 'the account is disconnected' });
   };

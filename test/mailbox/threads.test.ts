@@ -179,8 +179,17 @@ describe('a message that was sent, until its copy comes', () => {
   it.each(['gm:7', null])('is in the thread that its copy will have (the server says %p)', async (serverThreadId) => {
     const accountId = await storeAccount(database.database);
     const before = await ofSent(accountId, mailOf('<new@x>', ['<unknown@x>'], null));
-    expect(await storeOne(accountId, mailOf('<new@x>', ['<unknown@x>'], serverThreadId))).toBe(before);
+    const copy = { ...mailOf('<new@x>', ['<unknown@x>'], serverThreadId), otherIds: ['<new@x>'] };
+    expect(await storeOne(accountId, copy)).toBe(before);
     expect(await storeOne(accountId, mailOf('<reply@x>', ['<new@x>'], serverThreadId))).toBe(before);
+  });
+
+  it('leaves a copy that the server puts into another thread there', async () => {
+    const accountId = await storeAccount(database.database);
+    const asked = await storeOne(accountId, mailOf('<asked@x>', [], 'gm:1'));
+    expect(await ofSent(accountId, mailOf('<forward@x>', ['<asked@x>'], null))).toBe(asked);
+    const copy = { ...mailOf('<forward@x>', ['<asked@x>'], 'gm:2'), otherIds: ['<forward@x>'] };
+    expect(await storeOne(accountId, copy)).not.toBe(asked);
   });
 
   it('leaves threads apart that its keys lead to', async () => {

@@ -181,8 +181,11 @@ describe('an account that is disconnected', () => {
     await setAccount({ status: 'disconnected' });
     expect(await file(id)).toBe('disconnected');
     const { removeSentDraft } = createSendActivities(deps);
-    const removed = new MockActivityEnvironment().run(removeSentDraft, { accountId, sendId: id });
-    expect(await removed).toBe('disconnected');
+    const remove = (given: { waits?: boolean }) =>
+      new MockActivityEnvironment().run(removeSentDraft, { accountId, sendId: id, ...given });
+    expect(await remove({ waits: true })).toBe('disconnected');
+    // a run that began under an earlier version tries again later
+    await expect(remove({})).rejects.toMatchObject({ code: 'invalid_credentials' });
     expect(imap.log).toEqual([]);
     await setAccount({ status: 'running' });
     expect(await file(id)).toBe('done');

@@ -26,7 +26,7 @@ export interface ThreadedMail extends Omit<ThreadFacts, 'participants'> {
   from: Attendee;
   to: Attendee[];
   cc: Attendee[];
-  /** other Message-IDs under which it is known: replies name one of them */
+  /** Message-IDs under which a message that this API sent is known: replies name one of them */
   otherIds?: readonly string[];
 }
 
@@ -73,8 +73,8 @@ export async function threadOfSent(
   const stored = await readThreads(tx, accountId, ownAddresses, [facts]);
   const found = rows[0]?.id ?? planThreads([facts], stored, () => '').assigned[0]?.threadId;
   const threadId = found || newId('thread');
-  const own = threadedOf({ ...mail, references: [], inReplyTo: [] }, ownAddresses).keys;
-  const keys = (found ? own : facts.keys).filter((key) => !stored.threadByKey.has(key));
+  // a found thread gets no key: the server may put the copy into another one
+  const keys = found ? [] : facts.keys.filter((key) => !stored.threadByKey.has(key));
   await saveThreads(
     tx,
     accountId,
@@ -91,10 +91,17 @@ type Threaded = ThreadFacts & ThreadKeys;
 
 function threadedOf(mail: ThreadedMail, ownAddresses: string[]): ThreadedMail & Threaded {
   const participants = participantsOf(mail, ownAddresses);
-  const { keys, ...others } = threadKeysOf({ ...mail, participants });
+  const { keys, sentKey, ...others } = threadKeysOf({ ...mail, participants });
   const none = { references: [], inReplyTo: [], participants };
   const ofOthers = (mail.otherIds ?? []).flatMap((messageId) => threadKeysOf({ ...mail, ...none, messageId }).keys);
-  return { ...mail, participants, ...others, keys: [...new Set([...keys, ...ofOthers])] };
+  const isCopy = mail.otherIds !== undefined;
+  return {
+    ...mail,
+    participants,
+    ...others,
+    sentKey: isCopy ? sentKey : null,
+    keys: [...new Set([...keys, ...ofOthers])],
+  };
 }
 
 /** The stored threads that mails may belong to. */

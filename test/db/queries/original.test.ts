@@ -56,6 +56,19 @@ it('an email that was just sent is found by its send until its copy is stored', 
   }
 });
 
+it('an email whose Message-ID the SMTP server has replaced is found by both', async () => {
+  const { db } = test.database;
+  const [ours, theirs] = ['<ours@x.test>', '<theirs@prod.outlook.com>'];
+  const { id } = await storeEmail(test.database, accountId);
+  await db.update(emails).set({ messageId: theirs }).where(eq(emails.id, id));
+  const row = { id, accountId, state: 'sent', apiKeyId: 'pk_1', apiKeyName: 'key', messageId: ours };
+  await db.insert(sends).values({ ...row, serverMessageId: theirs, createdAt: new Date(), updatedAt: new Date() });
+  for (const reference of [id, ours, theirs]) {
+    expect(await findReplyTarget(db, accountId, reference)).toMatchObject({ messageId: theirs });
+    expect(await findForwarded(db, accountId, reference)).toMatchObject({ emailId: id, messageId: theirs });
+  }
+});
+
 it('a tracked email is found with the targets of its links', async () => {
   const { db } = test.database;
   const { id } = await storeEmail(test.database, accountId);

@@ -1,4 +1,4 @@
-import { and, desc, eq, getTableColumns, type SQL, sql } from 'drizzle-orm';
+import { and, desc, eq, getTableColumns, isNotNull, type SQL, sql } from 'drizzle-orm';
 import type { Header } from '../../../contract/email.ts';
 import { ID_PREFIXES } from '../../../contract/ids.ts';
 import type { Queryable } from '../../driver/client.ts';
@@ -47,9 +47,10 @@ export async function findReplyTarget(
   accountId: string,
   reference: string,
 ): Promise<Original | undefined> {
+  const name = await storedNameOf(db, accountId, reference);
   const found = await storedOrSent(
-    () => findStored(db, accountId, reference),
-    () => findSent(db, accountId, reference),
+    () => findStored(db, accountId, name),
+    () => findSent(db, accountId, name),
   );
   return found ?? (isEmailId(reference) ? undefined : { messageId: asMessageId(reference), references: [] });
 }
@@ -68,7 +69,7 @@ async function findStored(db: Queryable, accountId: string, reference: string): 
 /** A send that still has its provisional email. */
 async function findSent(db: Queryable, accountId: string, reference: string): Promise<Original | undefined> {
   const [send] = await db
-    .select({ messageId: sends.messageId, email: sends.email })
+    .select({ messageId: sql<string | null>`coalesce(server_message_id, message_id)`, email: sends.email })
     .from(sends)
     .where(sentAs(accountId, reference));
   return send?.email ? { messageId: send.messageId, references: chainOf(send.email.headers) } : undefined;
@@ -80,10 +81,21 @@ export async function findForwarded(
   accountId: string,
   reference: string,
 ): Promise<ForwardedOriginal | undefined> {
+  const name = await storedNameOf(db, accountId, reference);
   return storedOrSent(
-    () => findStoredForward(db, accountId, reference),
-    () => findProvisional(db, accountId, reference),
+    () => findStoredForward(db, accountId, name),
+    () => findProvisional(db, accountId, name),
   );
+}
+
+/** The id of the email whose Message-ID the SMTP server has replaced: its copy has another one. Else the reference itself. */
+async function storedNameOf(db: Queryable, accountId: string, reference: string): Promise<string> {
+  if (isEmailId(reference)) return reference;
+  const [send] = await db
+    .select({ id: sends.id })
+    .from(sends)
+    .where(and(sentAs(accountId, reference), isNotNull(sends.serverMessageId)));
+  return send?.id ?? reference;
 }
 
 async function findStoredForward(
