@@ -75,8 +75,11 @@ export async function embedPostgres(options: PostgresOptions): Promise<EmbeddedP
   const settings = { ...SETTINGS, ...options.settings, port: String(options.port) };
   let databaseExists = false;
   let problem: string | undefined;
+  let refusedAt: number | undefined;
   const onRefusal = ({ code, message }: Refusal) => {
-    if (code === INVALID_PASSWORD) {
+    refusedAt ??= performance.now();
+    // the server of another installation may have the port: this one then ends in a moment
+    if (code === INVALID_PASSWORD && performance.now() - refusedAt > BIND_MS) {
       throw new StartFailure(
         `${passwordFile} does not hold the password of the database in ${dataDir}: put back the one that does.`,
       );
@@ -96,7 +99,10 @@ export async function embedPostgres(options: PostgresOptions): Promise<EmbeddedP
       stopSignal: 'SIGINT',
       stopMs: 3500,
       readyMs: 120_000,
-      beforeStart: () => clearStaleServer(dataDir),
+      beforeStart: () => {
+        refusedAt = undefined;
+        return clearStaleServer(dataDir);
+      },
       isReady: async () => {
         if (!databaseExists) {
           const ensured = await ensureDatabase(url('postgres'), onRefusal);
@@ -109,6 +115,9 @@ export async function embedPostgres(options: PostgresOptions): Promise<EmbeddedP
     },
   };
 }
+
+/** A server whose port is taken ends in less than this, in milliseconds. */
+const BIND_MS = 2_000;
 
 /** Its output while processes of an earlier one use its files: those of a main process that was killed end when they have written. */
 const STILL_IN_USE = /pre-existing shared memory block/;

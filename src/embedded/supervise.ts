@@ -231,7 +231,10 @@ export function createSupervisor(options: SupervisorOptions): Supervisor {
         await untilReady(running, child, part.readyMs);
       } catch (error) {
         // it may be started again in another way
-        if (hasEnded(child)) parts.splice(parts.indexOf(running), 1);
+        if (hasEnded(child)) {
+          parts.splice(parts.indexOf(running), 1);
+          running.log.close();
+        }
         throw error;
       }
       // it reports each failure itself and returns only when stopping
