@@ -7,6 +7,9 @@ import { SESSION } from './may.tsx';
 /** Who is signed in: the id of a person or of a key. */
 export const identityOf = ({ person, api_key_id: key }: Session): string => person?.id ?? key ?? '';
 
+/** Written at a sign-out, of which the other tabs learn by it. */
+const SIGNED_OUT = 'signed-out';
+
 const isOther = ({ queryKey }: Query) => queryKey[0] !== SESSION[0];
 
 /** The session of this browser; null: there was none since the page was opened, or it was signed out. */
@@ -34,6 +37,11 @@ export function useSession() {
     // a sign-in in another tab is found
     refetchOnWindowFocus: hasEnded ? 'always' : true,
   });
+  useEffect(() => {
+    const forget = ({ key }: StorageEvent) => key === SIGNED_OUT && keepUnsentOf(null);
+    addEventListener('storage', forget);
+    return () => removeEventListener('storage', forget);
+  }, []);
   useEffect(
     () =>
       onSignedOut(() => {
@@ -53,9 +61,18 @@ export function useSession() {
     },
     signedOut: () => {
       keepUnsentOf(null);
+      tellOtherTabs();
       // the page follows this query: it must not be removed with the others
       queries.setQueryData(SESSION, null);
       queries.removeQueries({ predicate: isOther });
     },
   };
+}
+
+function tellOtherTabs(): void {
+  try {
+    localStorage.setItem(SIGNED_OUT, String(Date.now()));
+  } catch {
+    // switched off
+  }
 }

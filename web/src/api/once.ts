@@ -29,7 +29,7 @@ export function useOnce(
 }
 
 /** Whether the call has done nothing, for good: its key would repeat the refusal after its cause is gone. */
-function isRefusal(failure: unknown): boolean {
+export function isRefusal(failure: unknown): boolean {
   const status = failure instanceof ApiFailure ? failure.status : 0;
   // 409: the first call may be in progress; 429: the next one is the same call
   return status >= 400 && status < 500 && status !== 409 && status !== 429;

@@ -1,14 +1,24 @@
 import { useIsMutating, useMutation, useQueryClient } from '@tanstack/preact-query';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import { api, ApiFailure, type Email, wordsOf } from '../../api/client.ts';
-import { useOnce } from '../../api/once.ts';
+import { isRefusal, useOnce } from '../../api/once.ts';
 import { DialogForm } from '../../ui/dialog.tsx';
 import { AreaField, TextField } from '../../ui/field.tsx';
 import { bytes } from '../../ui/format.ts';
 import { holdPage, useLeft } from '../../ui/left.ts';
 import { toast } from '../../ui/toast.tsx';
 import { addresses, readRecipients } from './recipients.ts';
-import { forgetSent, isSame, keepUnsent, undecidedSends, unsentOf, type Written, writer } from './unsent.ts';
+import {
+  forgetSent,
+  isSame,
+  isUndecided,
+  keepUndecided,
+  keepUnsent,
+  undecidedSends,
+  unsentOf,
+  type Written,
+  writer,
+} from './unsent.ts';
 import { useAccount } from '../use-account.ts';
 
 export type Answer = 'reply' | 'reply-all' | 'forward';
@@ -79,6 +89,7 @@ function useSend(email: Email, answer: Answer, close: () => void) {
       if (sent.by === writer()) toast(rejected.length === 0 ? 'Sent' : `Sent, but not to ${rejected.join(', ')}`);
     },
     onError: (error, { by }) => {
+      if (isRefusal(error) && by === writer()) keepUndecided(name, false);
       // the form says it, and another person must not read it
       if (isLeft.current && by === writer()) toast(`${notSent(error)} ${shownAgain}`);
     },
@@ -99,6 +110,7 @@ function useSend(email: Email, answer: Answer, close: () => void) {
     isSending: () => queries.isMutating({ mutationKey }) > 0,
     send: (written: Written) => {
       keepUnsent(name, written);
+      keepUndecided(name, true);
       send.mutate({ ...written, by: writer() });
     },
   };
@@ -150,7 +162,7 @@ export function Compose({ email, answer, close }: { email: Email; answer: Answer
   const sending = useSend(email, answer, close);
   const { written, write, isOld, startAgain } = useWritten(sending, first);
   const { busy, error, send } = sending;
-  const { to, cc, subject, text, files } = written;
+  const { to, cc, subject, text, files, dropped = [] } = written;
   return (
     <DialogForm
       title={TITLES[answer]}
@@ -162,7 +174,9 @@ export function Compose({ email, answer, close }: { email: Email; answer: Answer
     >
       {isOld && !busy && (
         <p class="small quiet">
-          You wrote this before and have not sent it.{' '}
+          {isUndecided(sending.name)
+            ? 'You wrote this before, and it may have been sent: look in Sent before you send it again.'
+            : 'You wrote this before and have not sent it.'}{' '}
           <button type="button" class="button plain" onClick={startAgain}>
             Start again
           </button>
@@ -178,12 +192,18 @@ export function Compose({ email, answer, close }: { email: Email; answer: Answer
         value={text}
         set={(text) => write({ text })}
       />
-      <Files files={files} set={(files) => write({ files })} />
+      <Files files={files} dropped={dropped} set={(files) => write({ files })} />
     </DialogForm>
   );
 }
 
-function Files({ files, set }: { files: readonly File[]; set: (files: File[]) => void }) {
+interface FilesProps {
+  files: readonly File[];
+  dropped: readonly string[];
+  set: (files: File[]) => void;
+}
+
+function Files({ files, dropped, set }: FilesProps) {
   const id = useId();
   const ref = useRef<HTMLInputElement>(null);
   // those that were chosen in a form that is closed
@@ -196,6 +216,9 @@ function Files({ files, set }: { files: readonly File[]; set: (files: File[]) =>
     <div class="field">
       <label for={id}>Files</label>
       <input ref={ref} id={id} type="file" multiple onChange={(event) => set([...(event.currentTarget.files ?? [])])} />
+      {files.length === 0 && dropped.length > 0 && (
+        <span class="help">The page was reloaded: choose the files again ({dropped.join(', ')}).</span>
+      )}
       {files.length > 0 && <span class="help">{bytes(files.reduce((sum, { size }) => sum + size, 0))} in total</span>}
     </div>
   );

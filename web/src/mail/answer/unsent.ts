@@ -10,6 +10,8 @@ export interface Written {
   subject: string;
   text: string;
   files: readonly File[];
+  /** names of the files that a reload of the page has dropped */
+  dropped?: readonly string[];
 }
 
 /** Of the session of this tab; another tab has another one. */
@@ -20,6 +22,8 @@ interface Kept {
   by: string;
   /** by the email and the kind of answer */
   answers: Record<string, Written>;
+  /** those whose send has no outcome yet, or none that is known */
+  undecided: Record<string, true>;
 }
 
 let kept = read();
@@ -28,21 +32,25 @@ export const undecidedSends = new Map<string, string>();
 
 function read(): Kept {
   try {
-    return JSON.parse(sessionStorage.getItem(KEY) ?? '') as Kept;
+    return { undecided: {}, ...(JSON.parse(sessionStorage.getItem(KEY) ?? '') as Omit<Kept, 'undecided'>) };
   } catch {
-    return { by: '', answers: {} };
+    return { by: '', answers: {}, undecided: {} };
   }
+}
+
+/** Files cannot be stored: their names are. */
+function storable(written: Written): Written {
+  const dropped = [...(written.files.length > 0 ? written.files.map(({ name }) => name) : (written.dropped ?? []))];
+  return { ...written, files: [], dropped };
 }
 
 function store(): void {
   try {
     if (Object.keys(kept.answers).length === 0) sessionStorage.removeItem(KEY);
-    // files cannot be stored
-    else
-      sessionStorage.setItem(
-        KEY,
-        JSON.stringify(kept, (name, value: unknown) => (name === 'files' ? [] : value)),
-      );
+    else {
+      const answers = Object.fromEntries(Object.entries(kept.answers).map(([name, each]) => [name, storable(each)]));
+      sessionStorage.setItem(KEY, JSON.stringify({ ...kept, answers }));
+    }
   } catch {
     // full, or switched off: kept until the page is left
   }
@@ -52,7 +60,7 @@ function store(): void {
 export function keepUnsentOf(identity: string | null): void {
   const by = identity ?? '';
   if (kept.by === by && by !== '') return;
-  kept = { by, answers: {} };
+  kept = { by, answers: {}, undecided: {} };
   undecidedSends.clear();
   store();
 }
@@ -66,12 +74,26 @@ export const unsentOf = (answer: string): Written | undefined => kept.answers[an
 /** Keeps what is written; undefined: as good as nothing. */
 export function keepUnsent(answer: string, written: Written | undefined): void {
   if (written) kept.answers[answer] = written;
-  else delete kept.answers[answer];
+  else {
+    delete kept.answers[answer];
+    delete kept.undecided[answer];
+  }
+  store();
+}
+
+/** Whether the answer may have been sent. */
+export const isUndecided = (answer: string): boolean => kept.undecided[answer] === true;
+
+/** Keeps whether the answer may have been sent: before it is, and after a response says that it was not. */
+export function keepUndecided(answer: string, undecided: boolean): void {
+  if (undecided) kept.undecided[answer] = true;
+  else delete kept.undecided[answer];
   store();
 }
 
 /** Forgets what was sent, unless it has been changed since. */
 export function forgetSent(answer: string, sent: Written): void {
+  keepUndecided(answer, false);
   if (kept.answers[answer] === undefined || isSame(kept.answers[answer], sent)) keepUnsent(answer, undefined);
 }
 
