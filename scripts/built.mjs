@@ -8,7 +8,10 @@ import { ensureInstalled, root } from './install.mjs';
 const [entry] = process.argv.splice(2, 1);
 if (existsSync(join(root, 'dist', `${entry}.js`)) && (await isInUse())) {
   if (!isBuilt()) {
-    console.log('The sources are newer than what runs: this is done by what runs, and the next npm start builds them.');
+    console.log(
+      'The sources have changed since the running version was built: this command uses the running version, ' +
+        'and the next npm start builds the new one.',
+    );
   }
 } else {
   await ensureInstalled();

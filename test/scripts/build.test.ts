@@ -95,7 +95,8 @@ describe('a command on what npm start stores', () => {
     expect(command()).toMatchObject({
       status: 0,
       stdout:
-        'The sources are newer than what runs: this is done by what runs, and the next npm start builds them.\n' +
+        'The sources have changed since the running version was built: this command uses the running version, ' +
+        'and the next npm start builds the new one.\n' +
         'the code of the earlier version\n',
     });
     expect(built()).toEqual(before);
