@@ -113,6 +113,8 @@ test('a reply that is left in any way is shown again, and the browser asks befor
   await desk.sees('Not sent. “Reply” shows what you wrote again.');
   await desk.click('Reply', 'button');
   expect(await typed()).toBe('Half a reply');
+  // effects run after the page is drawn
+  await waitFor(() => desk.page.evaluate(`!dispatchEvent(new Event('beforeunload', { cancelable: true }))`));
   const asked: string[] = [];
   desk.page.once('dialog', (dialog) => asked.push(dialog.type()));
   await desk.page.reload();
