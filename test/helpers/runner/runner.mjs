@@ -11,6 +11,7 @@ const MEASURING = [
   'live/failures/floods',
   'live/failures/outage',
   'live/failures/send-failures',
+  'live/failures/silent-connects',
   'live/front/reference',
   'mime/parser',
   'runtime/logger',
