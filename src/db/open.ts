@@ -4,6 +4,7 @@ import { migrate as applyMigrations } from 'drizzle-orm/node-postgres/migrator';
 import pg from 'pg';
 import { EVENT_TYPES } from '../contract/events.ts';
 import { sleep } from '../async.ts';
+import { causesOf } from '../outage.ts';
 import type { Logger } from '../runtime/logger.ts';
 import { SMALL_PENDING_LIST } from './coordination/search-index.ts';
 import { adoptUnreleased } from './driver/adopt.ts';
@@ -117,8 +118,7 @@ async function retryWhileLocked(apply: () => Promise<void>, onWait: () => void):
   }
 }
 
-/** Of Postgres (errcodes-appendix, lock_not_available); drizzle has it as the cause. */
+/** lock_not_available (errcodes-appendix). */
 function isLockTimeout(error: unknown): boolean {
-  const { code, cause } = error as { code?: string; cause?: { code?: string } };
-  return [code, cause?.code].includes('55P03');
+  return [...causesOf(error)].some((at) => (at as { code?: unknown }).code === '55P03');
 }

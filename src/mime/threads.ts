@@ -92,8 +92,6 @@ export interface ThreadKeys {
   subjectKey: string | null;
   /** values of subject_key to look up within SUBJECT_WINDOW_MS of the mail's date; empty: none */
   subjectLookups: string[];
-  /** leads to the thread that a message of this API was shown in before its copy came; counts where no key leads to one */
-  sentKey: string | null;
 }
 
 /** Another mail found by its subject_key. */
@@ -122,10 +120,8 @@ const MAX_KEY = 200;
 
 /** The keys of one mail. */
 export function threadKeysOf(facts: ThreadFacts): ThreadKeys {
-  const own = facts.messageId !== null && joins(facts.messageId) ? [facts.messageId] : [];
   if (facts.serverThreadId) {
-    const [sentKey = null] = midKeys(own);
-    return { keys: [bounded(facts.serverThreadId)], subjectKey: null, subjectLookups: [], sentKey };
+    return { keys: [bounded(facts.serverThreadId)], subjectKey: null, subjectLookups: [] };
   }
   // RFC 5256 3: In-Reply-To counts only without References: if it names another conversation, it would join the two.
   const references = facts.references.filter(joins);
@@ -134,12 +130,10 @@ export function threadKeysOf(facts: ThreadFacts): ThreadKeys {
     named.length <= MAX_REFERENCES
       ? named
       : [...named.slice(0, MAX_REFERENCES / 2), ...named.slice(-MAX_REFERENCES / 2)];
-  return { keys: midKeys([...own, ...kept]), ...subjectKeysOf(facts, named.length > 0), sentKey: null };
-}
-
-function midKeys(messageIds: string[]): string[] {
-  const ids = messageIds.map(bareId).filter((id) => id !== '');
-  return [...new Set(ids.map((id) => bounded(`mid:${id}`)))];
+  const own = facts.messageId !== null && joins(facts.messageId) ? [facts.messageId] : [];
+  const ids = [...own, ...kept].map(bareId).filter((id) => id !== '');
+  const keys = [...new Set(ids.map((id) => bounded(`mid:${id}`)))];
+  return { keys, ...subjectKeysOf(facts, named.length > 0) };
 }
 
 /** The threads of the candidates, found by subjectLookups, that are near enough in time and share a participant. */

@@ -10,8 +10,7 @@ import { existing, Id, responses, type RouteDeps, type Routes } from './route.ts
 const AccountIdParams = Type.Object({ id: Id('account') });
 const PageQuery = Type.Object({ limit: Limit(50), cursor: Type.Optional(Cursor) });
 const HistoryQuery = Type.Object({
-  limit: Limit(50),
-  cursor: Type.Optional(Cursor),
+  ...PageQuery.properties,
   order: Type.Optional(OneOf(['asc', 'desc'], { description: 'default: `asc`, oldest first. `desc`: newest first' })),
 });
 type HistoryQuery = Type.Static<typeof HistoryQuery>;

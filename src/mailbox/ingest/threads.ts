@@ -70,38 +70,28 @@ export async function threadOfSent(
     select ${sql.raw(threadNow('e.thread_id'))} as id from emails e
     where e.account_id = ${accountId} and e.message_id = any(${sql.param(named)}::text[]) and not e.is_draft
     order by e.date desc limit 1`);
-  const stored = await readThreads(tx, accountId, ownAddresses, [facts]);
-  const found = rows[0]?.id ?? planThreads([facts], stored, () => '').assigned[0]?.threadId;
-  const threadId = found || newId('thread');
-  // a found thread gets no key: the server may put the copy into another one
-  const keys = found ? [] : facts.keys.filter((key) => !stored.threadByKey.has(key));
-  await saveThreads(
-    tx,
-    accountId,
-    {
-      ...{ created: found ? [] : [threadId], merges: new Map<string, string>() },
-      threadByKey: new Map(keys.map((key) => [key, threadId])),
-    },
-    tx,
-  );
-  return { threadId, subjectKey: facts.subjectKey };
+  const [first] = rows;
+  // it gets no key: the server may put the copy into another thread
+  if (first) return { threadId: first.id, subjectKey: facts.subjectKey };
+  const plan = planThreads([facts], await readThreads(tx, accountId, ownAddresses, [facts]), () => newId('thread'));
+  if (plan.created.length > 0) await saveThreads(tx, accountId, plan, tx);
+  return plan.assigned[0] as AssignedThread;
 }
 
-type Threaded = ThreadFacts & ThreadKeys;
+interface Threaded extends ThreadFacts, ThreadKeys {
+  /** keys that lead to the thread in which a copy was shown before it came, looked up where the server's own leads to none */
+  sentKeys: string[];
+}
 
 function threadedOf(mail: ThreadedMail, ownAddresses: string[]): ThreadedMail & Threaded {
   const participants = participantsOf(mail, ownAddresses);
-  const { keys, sentKey, ...others } = threadKeysOf({ ...mail, participants });
-  const none = { references: [], inReplyTo: [], participants };
-  const ofOthers = (mail.otherIds ?? []).flatMap((messageId) => threadKeysOf({ ...mail, ...none, messageId }).keys);
-  const isCopy = mail.otherIds !== undefined;
-  return {
-    ...mail,
-    participants,
-    ...others,
-    sentKey: isCopy ? sentKey : null,
-    keys: [...new Set([...keys, ...ofOthers])],
-  };
+  const { keys, ...ofSubject } = threadKeysOf({ ...mail, participants });
+  const alone = { ...mail, participants, references: [], inReplyTo: [], serverThreadId: null };
+  const ofIds = (mail.otherIds ?? []).flatMap((messageId) => threadKeysOf({ ...alone, messageId }).keys);
+  const all = mail.serverThreadId
+    ? { keys, sentKeys: ofIds }
+    : { keys: [...new Set([...keys, ...ofIds])], sentKeys: [] };
+  return { ...mail, participants, ...ofSubject, ...all };
 }
 
 /** The stored threads that mails may belong to. */
@@ -132,17 +122,16 @@ export function planThreads(mails: Threaded[], stored: StoredThreads, newThreadI
   };
   const before: (Threaded & { threadId: string })[] = [];
   for (const [index, mail] of mails.entries()) {
-    const known = mail.keys.flatMap((key) => {
-      const threadId = threadByKey.get(key);
-      return threadId === undefined ? [] : [[key, staying(threadId)] as const];
-    });
+    const leadingIn = (keys: string[]) =>
+      keys.flatMap((key) => {
+        const threadId = threadByKey.get(key);
+        return threadId === undefined ? [] : [[key, staying(threadId)] as const];
+      });
+    const known = leadingIn(mail.keys);
+    const sent = known.length === 0 ? leadingIn(mail.sentKeys).slice(0, 1) : [];
     const alike = before.filter(({ subjectKey }) => subjectKey !== null && mail.subjectLookups.includes(subjectKey));
-    const sent = known.length === 0 && mail.sentKey !== null ? threadByKey.get(mail.sentKey) : undefined;
-    const neighbours = [
-      ...(stored.bySubject.get(index) ?? []),
-      ...subjectNeighbours(mail, alike),
-      ...(sent === undefined ? [] : [sent]),
-    ].map(staying);
+    const bySubject = [...(stored.bySubject.get(index) ?? []), ...subjectNeighbours(mail, alike)].map(staying);
+    const neighbours = [...bySubject, ...sent.map(([, threadId]) => threadId)];
     const decision = decideThread(mail.keys, new Map(known), neighbours);
     const threadId = decision.threadId ?? newThreadId();
     if (decision.threadId === null) created.push(threadId);
@@ -178,7 +167,7 @@ async function readThreads(
   ownAddresses: string[],
   mails: Threaded[],
 ): Promise<StoredThreads> {
-  const keys = [...new Set(mails.flatMap(({ keys, sentKey }) => (sentKey === null ? keys : [...keys, sentKey])))];
+  const keys = [...new Set(mails.flatMap((mail) => [...mail.keys, ...mail.sentKeys]))];
   const bySubject = subjectThreads(accountId, ownAddresses, mails);
   if (keys.length === 0 && !bySubject) return { threadByKey: new Map(), bySubject: new Map() };
   const { rows } = await tx.execute<{ by_key: Record<string, string> | null; by_subject: SubjectThread[] | null }>(
@@ -235,7 +224,7 @@ function subjectThreads(accountId: string, ownAddresses: string[], mails: Thread
 async function saveThreads(
   tx: Tx,
   accountId: string,
-  { created, threadByKey, merges }: Omit<ThreadPlan, 'assigned'>,
+  { created, threadByKey, merges }: ThreadPlan,
   writes: Writer,
 ): Promise<void> {
   await insertRows(

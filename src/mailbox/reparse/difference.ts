@@ -56,7 +56,7 @@ export async function differenceOf(
   const rows = buildEmail(
     { ...account, connectedAt: stored.email.createdAt },
     mail,
-    // A missing key may mean that the server decides about threads.
+    // a missing key may mean that the server decides about threads, here and of the keys below
     { threadId: stored.email.threadId, subjectKey: stored.email.subjectKey && keys.subjectKey },
     {
       isDraft: stored.email.isDraft,
@@ -71,7 +71,6 @@ export async function differenceOf(
     search: changed(stored.search, rows.search),
     attachments: sameFiles(stored.attachments, rows.attachments) ? null : rows.attachments,
     contacts: rows.contacts,
-    // here too
     threadKeys: stored.email.subjectKey === null ? [] : keys.keys,
   };
 }

@@ -20,9 +20,6 @@ const decodeUtf7 = (bytes: Buffer): string => iconv.decode(bytes, 'utf-7');
 /** iconv-lite has the currency sign that the euro sign replaced in 1998. */
 const decodeMacRoman = (bytes: Buffer): string => new TextDecoder('macintosh').decode(bytes);
 
-/** Some programs name UTF-16 so. */
-const decodeUnicode = (bytes: Buffer): string => libcharset.decode(bytes, 'utf-16');
-
 /** Charsets that libmime does not decode, at least not under that name. */
 const OWN: Record<string, (bytes: Buffer) => string> = {
   'hz-gb-2312': (bytes) => decodeHz(bytes, decodeAs),
@@ -41,9 +38,9 @@ const OWN: Record<string, (bytes: Buffer) => string> = {
   macroman: decodeMacRoman,
   csmacintosh: decodeMacRoman,
   'x-mac-roman': decodeMacRoman,
-  unicode: decodeUnicode,
 };
 const ALIASES: Record<string, string> = {
+  unicode: 'utf-16',
   'x-mac-greek': 'macgreek',
   'x-mac-turkish': 'macturkish',
   'x-mac-centraleurroman': 'maccenteuro',
@@ -57,9 +54,9 @@ const ALIASES: Record<string, string> = {
 };
 
 /**
- * Decodes bytes. Without a useful label, or with that of UTF-16 where they are UTF-8: UTF-8 when most bytes beyond ASCII are valid UTF-8, else the first useful of
- * `hints`, else the charset that a detector finds, else Windows-1252. Never throws, and loses no byte: an unknown charset
- * is treated like a missing one, and invalid bytes within UTF-8 are read as Windows-1252.
+ * Decodes bytes. Without a useful label, or with that of UTF-16 where they are UTF-8: UTF-8 when most bytes beyond ASCII are
+ * valid UTF-8, else the first useful of `hints`, else the charset that a detector finds, else Windows-1252. Never throws, and
+ * loses no byte: an unknown charset is treated like a missing one, and invalid bytes within UTF-8 are read as Windows-1252.
  */
 export function decodeBytes(bytes: Buffer, label: string | null, ...hints: readonly (string | null)[]): string {
   const charset = nameOf(label);

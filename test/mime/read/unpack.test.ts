@@ -71,23 +71,17 @@ describe('a message that is signed in one piece (S/MIME)', () => {
   });
   afterAll(() => rmSync(dir, { recursive: true, force: true }));
 
+  /** The arguments that sign in.eml in one piece. */
+  const signing = (...more: string[]) => {
+    const files = ['-signer', 'cert.pem', '-inkey', 'key.pem', '-in', 'in.eml'];
+    return ['cms', '-sign', '-nodetach', '-binary', ...more, ...files];
+  };
+
   test.each([
     ['with lengths', []],
     ['without lengths', ['-stream']],
   ])('%s is read', async (_, more) => {
-    const args = [
-      'cms',
-      '-sign',
-      '-nodetach',
-      '-binary',
-      ...more,
-      '-signer',
-      'cert.pem',
-      '-inkey',
-      'key.pem',
-      '-in',
-      'in.eml',
-    ];
+    const args = signing(...more);
     const source = openssl(...args, '-outform', 'SMIME', '-from', 'a@b.example');
     const { plain, files } = await seen(source);
     expect(plain).toBe('hello');
@@ -99,22 +93,8 @@ describe('a message that is signed in one piece (S/MIME)', () => {
   });
 
   test('is forwarded inline with its text and files', async () => {
-    const args = [
-      '-signer',
-      'cert.pem',
-      '-inkey',
-      'key.pem',
-      '-in',
-      'in.eml',
-      '-outform',
-      'SMIME',
-      '-from',
-      'a@b.example',
-    ];
-    const { plainText, attachments } = await readForwarded(
-      openssl('cms', '-sign', '-nodetach', '-binary', ...args),
-      dir,
-    );
+    const source = openssl(...signing(), '-outform', 'SMIME', '-from', 'a@b.example');
+    const { plainText, attachments } = await readForwarded(source, dir);
     expect(plainText?.trim()).toBe('hello');
     expect(attachments.map(({ filename }) => filename)).toEqual(['a.pdf', 'smime.p7m']);
   });
