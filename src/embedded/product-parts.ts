@@ -26,17 +26,19 @@ export function workerPart(root: string, settings: Settings, number = 1): Part {
 }
 
 /**
- * glibc gives each thread its own memory arena and retains freed memory in it: 40 MiB of a worker at rest. Two arenas
- * suffice (mallopt(3), M_ARENA_MAX); the environment may set another number.
+ * What a process of the product takes from its environment when it starts; the environment may set other numbers. Two arenas of memory:
+ * glibc gives each thread its own and retains freed memory in it, 40 MiB of a worker at rest (mallopt(3), M_ARENA_MAX).
+ * 64 threads for files and names: half of them may look up names (libuv, `uv_getaddrinfo`), each for as long as a
+ * nameserver does not answer, and with the default of 4, two such names hold up all others.
  */
-export const MEMORY = { MALLOC_ARENA_MAX: '2' };
+export const AT_START = { MALLOC_ARENA_MAX: '2', UV_THREADPOOL_SIZE: '64' };
 
 function nodePart(root: string, entry: string, { env, settings }: Settings, name = entry): Omit<Part, 'isReady'> {
   return {
     name,
     command: process.execPath,
     args: [join(root, 'dist', `${entry}.js`)],
-    env: { ...MEMORY, ...env },
+    env: { ...AT_START, ...env },
     settings,
     ipc: true,
     stopSignal: 'SIGTERM',

@@ -94,7 +94,7 @@ type Cidr = [Address, number];
  */
 export function createOutbound(options: { allow: string[]; lookup?: Lookup; timeoutMs?: number }): Outbound {
   const allowed: Cidr[] = options.allow.map((cidr) => ipaddr.parseCIDR(cidr));
-  const lookup = options.lookup ?? ((host: string) => systemLookup(host, { all: true, verbatim: true }));
+  const lookup = oneAtATime(options.lookup ?? ((host) => systemLookup(host, { all: true, verbatim: true })));
   const timeoutMs = options.timeoutMs ?? DNS_TIMEOUT_MS;
 
   return {
@@ -140,6 +140,21 @@ function canonicalHost(host: string): string | undefined {
 /** Characters that would end the host or begin another part in a URL. */
 const FORBIDDEN = /[\s/\\?#@]/;
 const HOST_NAME = /^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*$/;
+
+/**
+ * One lookup of each name at a time, which its callers share: each takes a thread of the process until the system gives up, which
+ * is later than our callers do.
+ */
+function oneAtATime(lookup: Lookup): Lookup {
+  const running = new Map<string, ReturnType<Lookup>>();
+  return (name) => {
+    const known = running.get(name);
+    if (known) return known;
+    const own = lookup(name).finally(() => running.delete(name));
+    running.set(name, own);
+    return own;
+  };
+}
 
 /** The addresses of a name as texts. @throws OutboundUnresolved */
 async function lookUp(host: string, name: string, lookup: Lookup, timeoutMs: number): Promise<string[]> {

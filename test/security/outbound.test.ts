@@ -114,6 +114,23 @@ describe('names', () => {
     await expect(failure).rejects.toMatchObject({ name: 'OutboundUnresolved', reason });
   });
 
+  it('looks up a name once at a time, for all who ask: a lookup that its callers gave up still takes a thread', async () => {
+    const ends: (() => void)[] = [];
+    const lookup = jest.fn<Lookup>(() => new Promise((resolve) => ends.push(() => resolve([{ address: '8.8.8.8' }]))));
+    const outbound = createOutbound({ allow: [], lookup, timeoutMs: 20 });
+    for (const caller of [outbound.resolve('mail.example.com'), outbound.resolve('mail.example.com')]) {
+      await expect(caller).rejects.toMatchObject({ reason: 'timeout' });
+    }
+    await expect(outbound.resolve('mail.example.com')).rejects.toMatchObject({ reason: 'timeout' });
+    expect(lookup).toHaveBeenCalledTimes(1);
+    ends[0]?.();
+    await Promise.resolve();
+    const later = outbound.resolve('mail.example.com');
+    ends[1]?.();
+    expect(await later).toEqual([{ address: '8.8.8.8', family: 4 }]);
+    expect(lookup).toHaveBeenCalledTimes(2);
+  });
+
   it('gives up on a resolver that does not respond', async () => {
     const outbound = createOutbound({ allow: [], lookup: () => new Promise(() => {}), timeoutMs: 20 });
     await expect(outbound.resolve('mail.example.com')).rejects.toEqual(

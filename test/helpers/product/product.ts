@@ -5,7 +5,7 @@ import { createWriteStream } from 'node:fs';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { MEMORY } from '../../../src/embedded/product-parts.ts';
+import { AT_START } from '../../../src/embedded/product-parts.ts';
 import { projectRoot } from '../../../src/runtime/project-root.ts';
 import { Api } from './api.ts';
 import { builtEntry } from './built.ts';
@@ -47,7 +47,7 @@ export async function startProduct(settings: Record<string, string> = {}): Promi
   const key = `test-${randomBytes(24).toString('hex')}`;
   const env = {
     ...process.env,
-    ...MEMORY,
+    ...AT_START,
     NODE_ENV: 'production',
     DATABASE_URL: database.url,
     TEMPORAL_ADDRESS: temporal.address,
