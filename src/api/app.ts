@@ -32,6 +32,7 @@ import { servePages } from './pages.ts';
 import { servePasswordSignIn } from './password-sign-in.ts';
 import { servePersonSignIn } from './person-sign-in.ts';
 import { ROUTES } from './routes/index.ts';
+import { endQueuedResponses } from './http/queued-responses.ts';
 import { compileSerializer } from './http/serialize.ts';
 import { serveTracking } from './tracking-routes.ts';
 import { compileValidator, readBodies } from './http/validation.ts';
@@ -91,6 +92,7 @@ export async function buildApp(deps: ApiDeps): Promise<FastifyInstance> {
   deps.traceRequests?.(app);
   logResponses(app, logger);
   handleErrors(app, settings);
+  endQueuedResponses(app);
   serveDraining(app);
   readBodies(app, jsonBounds(settings));
   await describeApi(app, settings.publicUrl);

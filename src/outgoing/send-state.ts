@@ -100,6 +100,12 @@ export async function loadSend(db: Queryable, accountId: string, id: string): Pr
   return toSendRow({ ...fromRow(sends, row), ...added });
 }
 
+/** Whether the message of a send was transmitted, or may have been. */
+export async function mayHaveLeft(db: Queryable, accountId: string, id: string): Promise<boolean> {
+  const send = await loadSend(db, accountId, id);
+  return send?.state === 'sent' || send?.state === 'submitting';
+}
+
 /**
  * Records a send that is about to be made: new → queued, failed → queued; any other is left as it is.
  * @returns the send, and whether this call queued it

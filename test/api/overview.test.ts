@@ -112,7 +112,14 @@ describe('the stream of events', () => {
     const call = get({ port, host: '127.0.0.1', path, headers: { 'X-API-KEY': key, ...more }, agent: false });
     const [response] = (await once(call, 'response')) as [IncomingMessage];
     const { statusCode: status, headers } = response;
-    const seen = { status, type: headers['content-type'], text: '', ended: false, leave: () => call.destroy() };
+    const seen = {
+      status,
+      type: headers['content-type'],
+      text: '',
+      ended: false,
+      response,
+      leave: () => call.destroy(),
+    };
     response.setEncoding('utf8').on('data', (text: string) => (seen.text += text));
     response.on('close', () => (seen.ended = true)).on('error', () => {});
     return seen;
@@ -151,6 +158,23 @@ describe('the stream of events', () => {
     const resumed = await connect('', key, { 'Last-Event-ID': begun });
     await waitFor(() => resumed.text.includes('event: account.add'), { what: 'what came since' });
     resumed.leave();
+  });
+
+  it('ends for a client that does not read when its key is revoked', async () => {
+    const account = await storeAccount(api.database);
+    const { id, api_key: key } = await makeKey({ account_ids: [account] });
+    const stream = await connect('', key);
+    stream.response.pause();
+    const filler = 'x'.repeat(200_000);
+    const event = { type: 'account.add' as const, objectId: account, data: { account: { id: account, filler } } };
+    const events = Array.from({ length: 75 }, () => ({ ...event, createdAt: new Date() }));
+    await api.database.db.transaction((tx) => recordEvents(tx, account, events));
+    await sleep(2_000);
+    await api.call('DELETE', `/api-keys/${id}`);
+    await sleep(5_000);
+    stream.response.resume();
+    await waitFor(() => stream.ended, { what: 'the end of the stream' });
+    expect(stream.text.match(/^event:/gm)?.length).toBeLessThan(events.length);
   });
 
   it('sends each event from now on, or after a given one, until the key is revoked', async () => {

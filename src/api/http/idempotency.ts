@@ -31,6 +31,8 @@ declare module 'fastify' {
     reservedKey: IdempotencyKey | null;
     /** id of the object that this call creates, on routes with `reserves` */
     reservedId: string;
+    /** an earlier call with the same key reserved that id, and has no stored response: it may have made the object */
+    repeatsUnanswered: boolean;
     /**
      * On `streamed` routes: the id that the first call with this key and this `content` of the body has created; `id` if that is
      * this call, or it has no key.
@@ -58,13 +60,14 @@ export interface IdempotencyDeps {
 
 /**
  * Honours `Idempotency-Key` on routes with `idempotent`: repeated calls get the first response for 24 h, without a second
- * execution. Responses are stored encrypted, since they may contain a key or a secret. After a 5xx the same key can be
- * used again: either nothing was done, or the reserved id identifies the result.
+ * execution. Responses are stored encrypted, since they may contain a key or a secret. After a 5xx or 429, and after a 401 where an
+ * id is reserved, the same key can be used again: either nothing was done, or the reserved id identifies the result.
  */
 export function honourIdempotencyKeys(app: FastifyInstance, deps: IdempotencyDeps): void {
   const { db, secrets, signer } = deps;
   app.decorateRequest('reservedKey', null);
   app.decorateRequest('reservedId', '');
+  app.decorateRequest('repeatsUnanswered', false);
   app.decorateRequest('firstOf', async function (this: FastifyRequest, id, content) {
     const key = keyOf(this);
     if (!key) return id;
@@ -93,6 +96,7 @@ export function honourIdempotencyKeys(app: FastifyInstance, deps: IdempotencyDep
     if (reserves && !call.response && call.reservedId) {
       request.reservedKey = key;
       request.reservedId = call.reservedId;
+      request.repeatsUnanswered = true;
       return;
     }
     const { status, sealedBody } = await responseOf(db, key, call);
@@ -107,11 +111,18 @@ export function honourIdempotencyKeys(app: FastifyInstance, deps: IdempotencyDep
     const key = request.reservedKey;
     if (!key) return payload;
     request.reservedKey = null;
-    const isTransient = reply.statusCode >= 500 || reply.statusCode === ERRORS.too_many_requests.status;
+    const { statusCode: status } = reply;
+    const { reserves } = request.routeOptions.config;
+    // nothing was done, as the account is disconnected: the same call succeeds once that is reconnected
+    const isDisconnected = reserves !== undefined && status === ERRORS.invalid_credentials.status;
+    const isTransient = status >= 500 || status === ERRORS.too_many_requests.status || isDisconnected;
     if (isTransient || typeof payload !== 'string') {
-      if (!request.routeOptions.config.reserves) await releaseKey(db, key);
+      if (!reserves) await releaseKey(db, key);
     } else {
-      await store(db, secrets, request, { key, status: reply.statusCode, body: payload });
+      await store(db, secrets, request, { key, status, body: payload }).catch((err: unknown) => {
+        // it was done: its response is worth more than that of a repeated call
+        request.log.error({ err, apiKeyId: key.apiKeyId }, 'could not store response of call with Idempotency-Key');
+      });
     }
     return payload;
   });
@@ -123,7 +134,9 @@ function decorateOnce(app: FastifyInstance, { db, secrets }: IdempotencyDeps): v
     const result = await db.transaction(async (tx) => {
       const done = await work(tx);
       const serialize = reply.getSerializationFunction('200', 'application/json') ?? JSON.stringify;
-      if (key) await store(tx, secrets, this, { key, status: 200, body: serialize(done) });
+      const isStored = !key || (await store(tx, secrets, this, { key, status: 200, body: serialize(done) }));
+      // released by a process that stops, and may be another call's
+      if (!isStored) throw new ApiError('service_unavailable', 'the process is stopping: nothing was done');
       return done;
     });
     this.reservedKey = null;
@@ -131,15 +144,15 @@ function decorateOnce(app: FastifyInstance, { db, secrets }: IdempotencyDeps): v
   });
 }
 
-/** Stores the response to a call, encrypted. */
+/** Stores the response to a call, encrypted. False: the key is not this call's any longer, or has a response. */
 async function store(
   db: Queryable,
   secrets: Secrets,
   request: FastifyRequest,
   { key, status, body }: { key: IdempotencyKey; status: number; body: string },
-): Promise<void> {
+): Promise<boolean> {
   const sealedBody = secrets.seal(sealContext(key), body);
-  await storeResponse(db, key, { status, sealedBody, accountId: accountOf(request, body) });
+  return storeResponse(db, key, { status, sealedBody, accountId: accountOf(request, body) });
 }
 
 /** The key of a call; undefined: it has none. */

@@ -24,6 +24,8 @@ const POLL_MS = 700;
 const KEEP_ALIVE_MS = 15_000;
 /** Interval of checking that the key is still valid, ms. */
 const ADMIT_MS = 3_000;
+/** Time of a stream to end after that, ms. */
+const END_MS = 1_000;
 const PAGE = 100;
 /** The id to continue a stream by that began before there was an event. */
 const BEFORE_ALL = 'start';
@@ -82,10 +84,9 @@ export const eventStreamRoutes: Routes = (app, deps) => {
         throw error;
       });
       const session = headers['x-api-key'] === undefined ? sessionToken(request, deps.settings.publicUrl) : undefined;
-      const stream = Readable.from(
-        follow(deps, { ...begun, apiKeyId: caller.apiKeyId, session, signal: controller.signal }),
-      );
+      const stream = Readable.from(follow(deps, { ...begun, signal: controller.signal }));
       stream.once('close', close);
+      endWhenRevoked(deps, { apiKeyId: caller.apiKeyId, session }, { controller, stream });
       return reply.header('X-Accel-Buffering', 'no').type('text/event-stream; charset=utf-8').send(stream);
     },
   );
@@ -118,28 +119,19 @@ interface Following {
   after: FeedPlace;
   /** what a stream that begins now, and is cut off before its first event, continues after: the newest event, or BEFORE_ALL */
   newestId?: string | undefined;
-  apiKeyId: string;
-  /** the token of the session that opened the stream; undefined: a key did */
-  session: string | undefined;
   signal: AbortSignal;
 }
 
-async function* follow(
-  deps: RouteDeps,
-  { filter, after, newestId, signal, ...owner }: Following,
-): AsyncGenerator<string> {
-  const { db } = deps;
+async function* follow({ db }: RouteDeps, { filter, after, newestId, signal }: Following): AsyncGenerator<string> {
   yield `retry: 2000\n${newestId === undefined ? '' : `id: ${newestId}\n`}\n`;
   let place = after;
-  let admittedAt = performance.now();
   let keptAliveAt = performance.now();
   while (!signal.aborted) {
-    if (performance.now() - admittedAt >= ADMIT_MS) {
-      if (!(await isAdmitted(deps, owner))) return;
-      admittedAt = performance.now();
-    }
     const { data, hasMore, end } = await readFeed(db, filter, { after: place, limit: PAGE });
-    for (const event of data) yield asEvent(event);
+    for (const event of data) {
+      if (signal.aborted) return;
+      yield asEvent(event);
+    }
     if (data.length > 0) keptAliveAt = performance.now();
     place = end;
     if (performance.now() - keptAliveAt >= KEEP_ALIVE_MS) {
@@ -150,8 +142,32 @@ async function* follow(
   }
 }
 
+/** Who opened a stream. */
+interface StreamOwner {
+  apiKeyId: string;
+  /** the token of the session; undefined: the key itself */
+  session: string | undefined;
+}
+
+/** Ends a stream when its owner is no longer admitted. */
+function endWhenRevoked(
+  deps: RouteDeps,
+  owner: StreamOwner,
+  { controller, stream }: { controller: AbortController; stream: Readable },
+): void {
+  const check = async () => {
+    // a stream that cannot read the database ends for that
+    if (await isAdmitted(deps, owner).catch(() => true)) return;
+    controller.abort();
+    // where a client does not read, the end waits behind events that the owner may no longer see
+    setTimeout(() => stream.destroy(), END_MS).unref();
+  };
+  const checks = setInterval(() => void check(), ADMIT_MS);
+  stream.once('close', () => clearInterval(checks));
+}
+
 /** Whether the key, and the session if one opened the stream, are still valid. */
-async function isAdmitted({ db, pool }: RouteDeps, owner: Pick<Following, 'apiKeyId' | 'session'>): Promise<boolean> {
+async function isAdmitted({ db, pool }: RouteDeps, owner: StreamOwner): Promise<boolean> {
   if (owner.session !== undefined && !(await findSession(pool, owner.session))) return false;
   return keyExists(db, owner.apiKeyId);
 }

@@ -57,10 +57,13 @@ export const importRoutes: Routes = (app, { db, commands }) => {
       const [since, until] = [readOptionalDate(body.since) ?? null, readOptionalDate(body.until) ?? null];
       if (since && until && since >= until) throw new ApiError('invalid_parameters', 'since must be before until');
       await checkFolders(db, accountId, body.folders ?? []);
-      if ((await countUnfinished(db, accountId)) >= MAX_UNFINISHED) {
-        throw new ApiError('already_exists', `${MAX_UNFINISHED} imports of this account are unfinished`);
+      // a call that is repeated finds its own
+      if (!(await getImport(db, accountId, id))) {
+        if ((await countUnfinished(db, accountId)) >= MAX_UNFINISHED) {
+          throw new ApiError('already_exists', `${MAX_UNFINISHED} imports of this account are unfinished`);
+        }
+        await createImport(db, { id, accountId, since, until, folders: body.folders ?? null });
       }
-      await createImport(db, { id, accountId, since, until, folders: body.folders ?? null });
       await commands.wakeImport({ id, accountId });
       return reply.code(201).send(shown(await getImport(db, accountId, id)));
     },

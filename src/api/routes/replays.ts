@@ -52,10 +52,11 @@ export const replayRoutes: Routes = (app, { db, secrets, commands }) => {
       },
     },
     async ({ body, reservedId: id }) => {
-      const scope = await readScope(body);
-      await createReplay(db, { id, ...scope });
-      await commands.startReplay({ id, endpointId: scope.endpointId });
-      return shown(existing(await getReplay(db, id), 'replay'));
+      // a call that is repeated finds its own, whatever the endpoint is now
+      if (!(await getReplay(db, id))) await createReplay(db, { id, ...(await readScope(body)) });
+      const replay = existing(await getReplay(db, id), 'replay');
+      if (replay.status === 'running') await commands.startReplay({ id, endpointId: replay.endpoint_id });
+      return shown(replay);
     },
   );
 

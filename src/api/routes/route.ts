@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
-import type { FastifyBaseLogger, FastifyInstance, FastifyReply, RawServerDefault } from 'fastify';
+import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest, RawServerDefault } from 'fastify';
 import Type from 'typebox';
 import { ApiError, type ErrorCode } from '../../contract/errors.ts';
 import { type IdKind, idPattern, idText } from '../../contract/ids.ts';
@@ -83,6 +83,20 @@ export function responsesAs(
     'service_unavailable',
   ];
   return { 200: { description, content: { [mediaType]: { schema } } }, ...errorResponses(...codes) };
+}
+
+/**
+ * As `requireWritable`, for a call that creates something under its reserved id. What an earlier call with its Idempotency-Key has
+ * made (`findMade`) is answered in any case: its mailbox may have been disconnected since, and a new key would make it twice.
+ */
+export async function requireWritableUnlessMade(
+  db: Queryable,
+  { repeatsUnanswered }: Pick<FastifyRequest, 'repeatsUnanswered'>,
+  accountId: string,
+  findMade: () => Promise<unknown>,
+): Promise<void> {
+  if (repeatsUnanswered && (await findMade())) return;
+  await requireWritable(db, accountId);
 }
 
 /**

@@ -71,7 +71,9 @@ export async function sendStored(
     .header('Content-Security-Policy', 'sandbox')
     .header('Content-Disposition', disposition(file.name));
   const ifRange = request.headers['if-range'];
-  const range = ifRange === undefined || ifRange === etag ? readRange(request.headers.range, size) : undefined;
+  // RFC 9110 section 14.2: a range is that of a GET
+  const isRanged = request.method === 'GET' && (ifRange === undefined || ifRange === etag);
+  const range = isRanged ? readRange(request.headers.range, size) : undefined;
   if (range === 'unsatisfiable') {
     const body = {
       ...errorBody('invalid_parameters', `the range begins after the end of the content (${size} bytes)`, {

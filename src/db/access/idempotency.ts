@@ -72,14 +72,16 @@ export async function callOfReserved(
   return row;
 }
 
-/** Stores the response of the request that has a key. */
+/** Stores the response of the request that has a key. False: the key is released, or has a response, which does not change. */
 export async function storeResponse(
   db: Queryable,
   key: IdempotencyKey,
   answer: { status: number; sealedBody: Buffer; accountId?: string | undefined },
-): Promise<void> {
+): Promise<boolean> {
   const { status, sealedBody: response, accountId = null } = answer;
-  await db.update(idempotencyKeys).set({ status, response, accountId }).where(same(key));
+  const unanswered = and(same(key), isNull(idempotencyKeys.status));
+  const { rowCount } = await db.update(idempotencyKeys).set({ status, response, accountId }).where(unanswered);
+  return rowCount === 1;
 }
 
 /** Releases a key: its request did nothing. One with a stored response stays: what failed is the confirmation of the commit. */

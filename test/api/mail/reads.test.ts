@@ -122,6 +122,15 @@ describe('an attachment', () => {
     expect((await again('"other"')).statusCode).toBe(200);
   });
 
+  it('has a range of GET only', async () => {
+    const head = await api.app.inject({
+      method: 'HEAD',
+      url: `/api/v1${path}`,
+      headers: { 'x-api-key': api.key, range: 'bytes=0-0' },
+    });
+    expect([head.statusCode, head.headers['content-length']]).toEqual([200, '1000']);
+  });
+
   const withTag = (method: 'GET' | 'HEAD', ifNoneMatch: string, more = {}) =>
     api.app.inject({
       method,

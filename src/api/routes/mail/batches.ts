@@ -13,7 +13,7 @@ import { type EmailFilter, searched } from '../../../db/queries/mail/email-page.
 import type { Db } from '../../../db/driver/client.ts';
 import { folderExists, listFolders } from '../../../db/queries/folders.ts';
 import { batchWorkflowId } from '../../../workflows/names.ts';
-import { AccountParams, existing, Id, requireWritable, responses, type Routes } from '../route.ts';
+import { AccountParams, existing, Id, requireWritableUnlessMade, responses, type Routes } from '../route.ts';
 import { EmailQuery, toFilter } from './email-query.ts';
 import { UpdateEmail, updateOf } from './emails.ts';
 
@@ -79,9 +79,11 @@ export const batchRoutes: Routes = (app, { db, pool, commands, cursors }) => {
         response: responses('The job', EmailBatch, 'not_found', 'invalid_credentials', 'already_exists'),
       },
     },
-    async ({ params: { account_id: accountId }, body, reservedId: id }) => {
+    async (request) => {
+      const { body, reservedId: id } = request;
+      const { account_id: accountId } = request.params;
       const change = changeOf(body);
-      await requireWritable(db, accountId);
+      await requireWritableUnlessMade(db, request, accountId, () => getBatch(db, accountId, id));
       if (change.folderId !== undefined) existing(await folderExists(pool, accountId, change.folderId), 'folder');
       // a call that is repeated keeps the emails that it chose first
       if (!(await getBatch(db, accountId, id))) {

@@ -5,6 +5,8 @@ import { idPattern } from '../../../contract/ids.ts';
 import { DraftResult, DraftSent, SendInput } from '../../../contract/sending.ts';
 import { getDraft, listDrafts } from '../../../db/queries/mail/drafts.ts';
 import { jsonWithItems } from '../../../db/driver/json-text.ts';
+import { findDraft } from '../../../outgoing/draft-state.ts';
+import { mayHaveLeft } from '../../../outgoing/send-state.ts';
 import { checkSendInput, checkTrackable } from '../../send-input.ts';
 import {
   AccountParams,
@@ -13,6 +15,7 @@ import {
   existing,
   Id,
   requireWritable,
+  requireWritableUnlessMade,
   type Routes,
   sendJson,
 } from '../route.ts';
@@ -87,10 +90,11 @@ export const draftRoutes: Routes = (app, { db, pool, cursors, commands, settings
         response: responsesWith(201, 'The saved draft', DraftResult, 'already_exists', ...ERRORS),
       },
     },
-    async ({ params, body, caller, reservedId: id }, reply) => {
+    async (request, reply) => {
+      const { params, body, caller, reservedId: id } = request;
       checkSendInput(body, settings.send, 'draft');
       checkTrackable(body.tracking_options, Boolean(body.html));
-      await requireWritable(db, params.account_id);
+      await requireWritableUnlessMade(db, request, params.account_id, () => findDraft(db, params.account_id, id));
       const draft = await commands.createDraft(params.account_id, { caller, id }, body);
       return reply.code(201).send(draft);
     },
@@ -153,8 +157,11 @@ export const draftRoutes: Routes = (app, { db, pool, cursors, commands, settings
         response: responses('The draft is sent', DraftSent, 'already_exists', ...ERRORS),
       },
     },
-    async ({ params, caller, reservedId }) => {
-      await requireWritable(db, params.account_id);
+    async (request) => {
+      const { params, caller, reservedId } = request;
+      await requireWritableUnlessMade(db, request, params.account_id, () =>
+        mayHaveLeft(db, params.account_id, reservedId),
+      );
       return commands.sendDraft(params.account_id, caller, reservedId, params.draft_id);
     },
   );

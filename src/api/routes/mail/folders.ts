@@ -1,7 +1,16 @@
 import Type from 'typebox';
 import { CreateFolder, Folder, FolderList, UpdateFolder } from '../../../contract/folder.ts';
 import { getFolder, listFolders } from '../../../db/queries/folders.ts';
-import { AccountParams, responses, responsesWith, existing, Id, requireWritable, type Routes } from '../route.ts';
+import {
+  AccountParams,
+  responses,
+  responsesWith,
+  existing,
+  Id,
+  requireWritable,
+  requireWritableUnlessMade,
+  type Routes,
+} from '../route.ts';
 
 /** Routes that read folders. */
 export const folderRoutes: Routes = (app, { db }) => {
@@ -56,8 +65,10 @@ export const folderChangeRoutes: Routes = (app, { db, commands }) => {
         response: responsesWith(201, 'The folder', Folder, ...ERRORS),
       },
     },
-    async ({ params: { account_id }, body, reservedId }, reply) => {
-      await requireWritable(db, account_id);
+    async (request, reply) => {
+      const { body, reservedId } = request;
+      const { account_id } = request.params;
+      await requireWritableUnlessMade(db, request, account_id, () => getFolder(db, account_id, reservedId));
       await commands.createFolder(account_id, reservedId, { name: body.name, parentId: body.parent_id ?? null });
       return reply.code(201).send(existing(await getFolder(db, account_id, reservedId), 'folder'));
     },

@@ -1,6 +1,7 @@
 import { EmailSent, SendInput } from '../../../contract/sending.ts';
+import { mayHaveLeft } from '../../../outgoing/send-state.ts';
 import { checkSendInput } from '../../send-input.ts';
-import { AccountParams, responses, requireWritable, type Routes } from '../route.ts';
+import { AccountParams, responses, requireWritableUnlessMade, type Routes } from '../route.ts';
 
 /** Route that sends an email. */
 export const sendRoutes: Routes = (app, { db, commands, settings }) => {
@@ -26,9 +27,12 @@ export const sendRoutes: Routes = (app, { db, commands, settings }) => {
         ),
       },
     },
-    async ({ params, body, caller, reservedId }) => {
+    async (request) => {
+      const { params, body, caller, reservedId } = request;
       checkSendInput(body, settings.send, 'send');
-      await requireWritable(db, params.account_id);
+      await requireWritableUnlessMade(db, request, params.account_id, () =>
+        mayHaveLeft(db, params.account_id, reservedId),
+      );
       return commands.sendEmail(params.account_id, caller, reservedId, body);
     },
   );
