@@ -38,8 +38,7 @@ const CODES: Readonly<Record<string, Meaning>> = {
   TEMPFAIL: { busy: true, retryLater: true }, // no standard: Yahoo
   SERVERBUG: { busy: true, retryLater: true, damaged: true },
   CONTACTADMIN: { busy: true, retryLater: true, damaged: true },
-  // RFC 3501 7.1: a text for the user. Gmail refuses excess connections with it.
-  ALERT: { limit: true, busy: true, account: true },
+  ALERT: { account: true }, // RFC 3501 7.1: a text for the user. Gmail says anything with it.
   OVERQUOTA: { tooMuch: true },
   TOOBIG: { tooMuch: true }, // RFC 4469
   APPENDLIMIT: { tooMuch: true }, // RFC 7889
@@ -50,7 +49,10 @@ const CODES: Readonly<Record<string, Meaning>> = {
   NOPERM: { forbidden: true },
 };
 
-/** Meanings of the texts of servers that send no response code. */
+/** Gmail, of the traffic of a day: with ALERT, and with OVERQUOTA although the mailbox has space. */
+const TRAFFIC = /exceeded .*\b(command|bandwidth) limits?\b/i;
+
+/** Meanings of the texts of servers that send no response code, or ALERT, which has no meaning without its text. */
 const TEXTS: readonly { pattern: RegExp; meaning: Meaning; evenWithCode: boolean }[] = [
   {
     pattern: /too many|maximum number of|connection limit/i,
@@ -58,9 +60,11 @@ const TEXTS: readonly { pattern: RegExp; meaning: Meaning; evenWithCode: boolean
     // Some servers send it with the code of a refused password.
     evenWithCode: true,
   },
+  { pattern: TRAFFIC, meaning: { busy: true, account: true }, evenWithCode: true },
   {
-    // Exchange Online: `Server Unavailable. 15`; James: `GENERIC_FAILURE_DURING_PROCESSING`
-    pattern: /unavailable|temporar(y|ily)|try again later|generic.failure|internal (server )?error|system error/i,
+    // Exchange Online: `Server Unavailable. 15`; James: `GENERIC_FAILURE_DURING_PROCESSING`; Gmail: `Lookup failed`
+    pattern:
+      /unavailable|temporar(y|ily)|try again later|generic.failure|internal (server )?error|system error|lookup failed/i,
     meaning: { busy: true },
     evenWithCode: false,
   },
@@ -74,8 +78,10 @@ const TEXTS: readonly { pattern: RegExp; meaning: Meaning; evenWithCode: boolean
 
 /** Whether a refusal with this response code (in capitals; undefined: none) and text has the meaning. */
 export function means(meaning: keyof Meaning, code: string | undefined, text: string): boolean {
-  if (code !== undefined && CODES[code]?.[meaning]) return true;
-  return TEXTS.some((each) => each.meaning[meaning] && (each.evenWithCode || !code) && each.pattern.test(text));
+  const isMisused = code === 'OVERQUOTA' && TRAFFIC.test(text);
+  if (code !== undefined && !isMisused && CODES[code]?.[meaning]) return true;
+  const isByText = !code || code === 'ALERT';
+  return TEXTS.some((each) => each.meaning[meaning] && (each.evenWithCode || isByText) && each.pattern.test(text));
 }
 
 /** Whether the server refused the command (NO or BAD) with that meaning. */
