@@ -1,8 +1,9 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { sleep } from '../async.ts';
 import type { AuthIntent } from '../contract/account.ts';
 import type { StoredApp } from '../db/queries/oauth-apps.ts';
 import { getApp } from '../db/queries/oauth-apps.ts';
-import { saveSignIn, signInIdOf, signInLocation, takeSignIn } from '../db/access/oauth-sign-ins.ts';
+import { changeSignIn, getSignIn, saveSignIn, signInIdOf, signInLocation } from '../db/access/oauth-sign-ins.ts';
 import { authorizationUrl, newSignInSecrets, readResponse } from '../oauth/sign-in.ts';
 import type { Secrets } from '../security/secrets.ts';
 import type { ApiDeps } from './deps.ts';
@@ -11,17 +12,24 @@ import { sendLead } from './lead.ts';
 
 /*
  * A sign-in from the connect page: the browser goes to the provider with a random state, and returns to the callback with that
- * state and a code. A cookie ties both to one browser; a worker exchanges the code.
+ * state and a code. A cookie for each sign-in ties both to one browser; a worker exchanges the code. A browser that returns again
+ * with the same response, such as by a reload, is sent to where the first one led.
  */
 
 const PATH = '/connect/oauth/callback';
 const COOKIE = 'email_api_sign_in';
 const CALLS_PER_MINUTE = 60;
+/** How long a repeated return waits for the first one, which connects the mailbox, and how often it looks, ms. */
+const WAIT_MS = 30_000;
+const LOOK_EVERY_MS = 500;
 
 /** The redirect address of every app. */
 export const redirectUrlOf = (publicUrl: string): string => `${publicUrl}${PATH}`;
 
-/** What a sign-in began with; sealed while the owner is at the provider. */
+/** The cookie of one sign-in: an owner may have several pages open. */
+const cookieOf = (id: string): string => `${COOKIE}_${id.slice(0, 16)}`;
+
+/** What a sign-in began with; sealed. */
 interface SignInRequest {
   state: string;
   codeVerifier: string;
@@ -30,6 +38,10 @@ interface SignInRequest {
   /** token of the link */
   token: string;
   credentials: AuthIntent['credentials'];
+  /** the browser has returned */
+  isTaken?: true;
+  /** where it was sent to then */
+  next?: string;
 }
 
 /** The result of a sign-in, for the connect page. */
@@ -56,59 +68,85 @@ export async function beginSignIn(
   const id = signInIdOf(fresh.state);
   const { token, credentials } = link;
   const began: SignInRequest = { ...fresh, browser, token, credentials };
-  const sealed = secrets.seal(signInLocation(id), JSON.stringify(began));
-  await saveSignIn(db, { id, linkId: link.id, appId: app.id, request: sealed });
+  await saveSignIn(db, { id, linkId: link.id, appId: app.id, request: sealRequest(secrets, id, began) });
   const secure = request.protocol === 'https' || settings.publicUrl.startsWith('https:');
   // the provider's page sends the browser back: with Strict it would have no cookie
-  const attributes = ['Path=/', 'HttpOnly', 'SameSite=Lax', ...(secure ? ['Secure'] : []), 'Max-Age=900'];
-  reply.header('Set-Cookie', `${COOKIE}=${browser}; ${attributes.join('; ')}`);
+  const path = `Path=${new URL(redirectUrl).pathname}`;
+  const attributes = [path, 'HttpOnly', 'SameSite=Lax', ...(secure ? ['Secure'] : []), 'Max-Age=900'];
+  reply.header('Set-Cookie', `${cookieOf(id)}=${browser}; ${attributes.join('; ')}`);
   return url;
 }
 
-/** Serves the callback; `finish` connects the mailbox and returns where the browser goes. */
-export function serveOAuthCallback(
-  app: FastifyInstance,
-  deps: ApiDeps,
-  finish: (request: FastifyRequest, returned: Returned) => Promise<string>,
-): void {
+/** Connects the mailbox by the result of a sign-in; returns where the browser goes. */
+type Finish = (request: FastifyRequest, returned: Returned) => Promise<string>;
+
+/** Serves the callback. */
+export function serveOAuthCallback(app: FastifyInstance, deps: ApiDeps, finish: Finish): void {
   const limit = limitCalls(CALLS_PER_MINUTE);
-  const lost = `${deps.settings.publicUrl}/connect/lost`;
 
   app.get(PATH, { schema: { hide: true } }, async (request, reply) => {
     limit(request.ip);
-    const query = new URL(request.url, deps.settings.publicUrl).searchParams;
-    const returned = await readReturn(deps, request, query);
-    const next = returned ? await finish(request, returned) : `${lost}?error=expired`;
-    return sendLead(reply.header('Set-Cookie', `${COOKIE}=; Path=/; Max-Age=0`), next);
+    return sendLead(reply, await nextOf(deps, request, finish));
   });
 }
 
-/** Undefined: no sign-in of this browser has that state. */
-async function readReturn(
-  { db, secrets, settings }: ApiDeps,
-  request: FastifyRequest,
-  query: URLSearchParams,
-): Promise<Returned | undefined> {
+/** Where a browser goes that returns from the provider. */
+async function nextOf(deps: ApiDeps, request: FastifyRequest, finish: Finish): Promise<string> {
+  const { db, secrets, settings } = deps;
+  const query = new URL(request.url, settings.publicUrl).searchParams;
   const state = query.get('state') ?? '';
   const id = signInIdOf(state);
-  const signIn = await takeSignIn(db, id);
-  const began = signIn && openRequest(secrets, id, signIn.request);
   const cookies = request.headers.cookie?.split(';').map((each) => each.trim()) ?? [];
-  if (!signIn || !began || !cookies.includes(`${COOKIE}=${began.browser}`)) return undefined;
-  const { token, credentials, codeVerifier } = began;
-  const of = { linkId: signIn.linkId, token, credentials };
-  const app = await getApp(db, secrets, signIn.appId);
-  if (!app) return { ...of, result: { error: 'provider_rejected' } };
+  const isOfBrowser = ({ browser }: SignInRequest) => cookies.includes(`${cookieOf(id)}=${browser}`);
+
+  const signIn = await changeSignIn(db, id, (sealed) => {
+    const began = openRequest(secrets, id, sealed);
+    return isOfBrowser(began) && !began.isTaken ? sealRequest(secrets, id, { ...began, isTaken: true }) : undefined;
+  });
+  const began = signIn && openRequest(secrets, id, signIn.request);
+  if (!signIn || !began || !isOfBrowser(began)) return `${settings.publicUrl}/connect/lost?error=expired`;
+  const page = `${settings.publicUrl}/connect/${began.token}`;
+  if (began.isTaken) return (await firstNextOf(deps, id, request)) ?? page;
+  let next = page;
+  try {
+    const { token, credentials } = began;
+    const result = await resultOf(deps, signIn.appId, began, query);
+    return (next = await finish(request, { linkId: signIn.linkId, token, credentials, result }));
+  } finally {
+    const ended = sealRequest(secrets, id, { ...began, isTaken: true, next });
+    // without it a repeated return leads to the page of the link, which shows how it ended
+    await changeSignIn(db, id, () => ended).catch(() => {});
+  }
+}
+
+/** Where the first return with that state led, once it has; undefined: it takes too long, or its process died. */
+async function firstNextOf({ db, secrets }: ApiDeps, id: string, { raw }: FastifyRequest): Promise<string | undefined> {
+  for (const until = performance.now() + WAIT_MS; ; ) {
+    const signIn = await getSignIn(db, id);
+    const next = signIn && openRequest(secrets, id, signIn.request).next;
+    if (next !== undefined || !signIn || raw.socket.destroyed || performance.now() >= until) return next;
+    await sleep(LOOK_EVERY_MS);
+  }
+}
+
+/** What the provider says of a sign-in. */
+async function resultOf(
+  { db, secrets, settings }: ApiDeps,
+  appId: string,
+  { state, codeVerifier }: SignInRequest,
+  query: URLSearchParams,
+): Promise<Returned['result']> {
+  const app = await getApp(db, secrets, appId);
+  if (!app) return { error: 'provider_rejected' };
   const response = readResponse(app, query, state);
-  if ('error' in response) return { ...of, result: response };
+  if ('error' in response) return response;
   const { code } = response;
-  const exchanged = {
-    app_id: app.id,
-    code,
-    code_verifier: codeVerifier,
-    redirect_url: redirectUrlOf(settings.publicUrl),
-  };
-  return { ...of, result: { signIn: exchanged } };
+  const redirectUrl = redirectUrlOf(settings.publicUrl);
+  return { signIn: { app_id: app.id, code, code_verifier: codeVerifier, redirect_url: redirectUrl } };
+}
+
+function sealRequest(secrets: Secrets, id: string, request: SignInRequest): Buffer {
+  return secrets.seal(signInLocation(id), JSON.stringify(request));
 }
 
 function openRequest(secrets: Secrets, id: string, sealed: Buffer): SignInRequest {

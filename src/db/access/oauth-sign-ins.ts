@@ -1,11 +1,11 @@
 import { and, eq, gt, sql } from 'drizzle-orm';
-import type { Queryable } from '../driver/client.ts';
+import type { Db, Queryable } from '../driver/client.ts';
 import { oauthSignIns } from '../schema/index.ts';
 import { digestOfToken } from './sessions.ts';
 
 /*
  * A sign-in of an owner at a provider, from the button of the connect page to the return of the browser. It is found by the
- * random `state` that the provider returns, once.
+ * random `state` that the provider returns; it counts once, and its result is stored for a browser that reloads the page.
  */
 
 /** How long an owner may take, in minutes. */
@@ -25,14 +25,34 @@ export async function saveSignIn(
   await db.insert(oauthSignIns).values({ ...signIn, expiresAt: sql`now() + make_interval(mins => ${MINUTES})` });
 }
 
-/** Takes a sign-in, which is not found again. Undefined: the state is unknown, was used, or is too old. */
-export async function takeSignIn(
-  db: Queryable,
-  id: string,
-): Promise<{ linkId: string; appId: string; request: Buffer } | undefined> {
-  const [row] = await db
-    .delete(oauthSignIns)
-    .where(and(eq(oauthSignIns.id, id), gt(oauthSignIns.expiresAt, sql`now()`)))
-    .returning();
+/** A sign-in as it is stored. */
+export interface StoredSignIn {
+  linkId: string;
+  appId: string;
+  request: Buffer;
+}
+
+const isKnown = (id: string) => and(eq(oauthSignIns.id, id), gt(oauthSignIns.expiresAt, sql`now()`));
+
+/** Undefined: the state is unknown, or is too old. */
+export async function getSignIn(db: Queryable, id: string): Promise<StoredSignIn | undefined> {
+  const [row] = await db.select().from(oauthSignIns).where(isKnown(id));
   return row;
+}
+
+/**
+ * Reads a sign-in and stores what `change` makes of its request (undefined: nothing), one caller at a time.
+ * @returns the sign-in before the change; undefined: the state is unknown, or is too old
+ */
+export async function changeSignIn(
+  db: Db,
+  id: string,
+  change: (request: Buffer) => Buffer | undefined,
+): Promise<StoredSignIn | undefined> {
+  return db.transaction(async (tx) => {
+    const [row] = await tx.select().from(oauthSignIns).where(isKnown(id)).for('update');
+    const request = row && change(row.request);
+    if (request) await tx.update(oauthSignIns).set({ request }).where(eq(oauthSignIns.id, id));
+    return row;
+  });
 }

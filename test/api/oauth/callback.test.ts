@@ -1,9 +1,22 @@
-import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { sleep } from '../../../src/async.ts';
+import type { ConnectIntent } from '../../../src/contract/account.ts';
+import { newId } from '../../../src/new-id.ts';
+import { waitFor } from '../../helpers/assert/wait.ts';
 import { type ApiUnderTest, apiUnderTest } from '../../helpers/product/api-under-test.ts';
 
 let api: ApiUnderTest;
+let connectMailbox: (intent: ConnectIntent) => Promise<string>;
+const connects: ConnectIntent[] = [];
 beforeAll(async () => {
-  api = await apiUnderTest();
+  api = await apiUnderTest({
+    commands: {
+      connectMailbox: async (intent) => {
+        connects.push(intent);
+        return connectMailbox(intent);
+      },
+    },
+  });
 });
 afterAll(() => api.close());
 
@@ -26,47 +39,89 @@ it.each(['', '?state=made-up&code=1', '?state=made-up&error=access_denied&iss=ht
   },
 );
 
-it('a response of the provider counts for the browser that began the sign-in, once', async () => {
-  const app = {
-    ...{ provider: 'google', name: 'Test', client_id: 'c', client_secret: 's' },
-    hosts: ['imap.example.test', 'smtp.example.test'],
-  };
-  expect((await api.call('POST', '/oauth/apps', { body: app })).statusCode).toBe(200);
-  const link = (await api.call('POST', '/auth/links', { body: {} })).json<{ url: string }>().url;
-  const path = new URL(link).pathname;
-  const side = (host: string) => ({ host, port: 993 });
-  const credentials = { user: 'ann@example.test', imap: side('imap.example.test'), smtp: side('smtp.example.test') };
-  const begin = () =>
-    api.app.inject({
-      method: 'POST',
-      url: `${path}/sign-in`,
-      headers: { 'sec-fetch-site': 'same-origin' },
-      payload: { credentials },
+const OWN_APP = {
+  ...{ provider: 'google', name: 'Test', client_id: 'c', client_secret: 's' },
+  hosts: ['imap.example.test', 'smtp.example.test'],
+};
+const side = (host: string) => ({ host, port: 993 });
+const credentials = { user: 'ann@example.test', imap: side('imap.example.test'), smtp: side('smtp.example.test') };
+const SAME_ORIGIN = { 'sec-fetch-site': 'same-origin' };
+
+async function createApp(more: object = {}): Promise<void> {
+  expect((await api.call('POST', '/oauth/apps', { body: { ...OWN_APP, ...more } })).statusCode).toBe(200);
+}
+
+/** A sign-in that a browser begins: where it goes, and the cookie that it gets. */
+async function begin(link: string, given: object = credentials) {
+  const url = `${new URL(link).pathname}/sign-in`;
+  const response = await api.app.inject({ method: 'POST', url, headers: SAME_ORIGIN, payload: { credentials: given } });
+  const cookie = String(response.headers['set-cookie']).split(';')[0] ?? '';
+  return { url: response.json<{ url: string }>().url, cookie };
+}
+
+function returnTo(url: string, cookie: string, answer: Record<string, string> = { error: 'access_denied' }) {
+  const state = new URL(url).searchParams.get('state') ?? '';
+  const query = new URLSearchParams({ state, iss: 'https://accounts.google.com', ...answer });
+  return api.app.inject({ url: `/connect/oauth/callback?${query.toString()}`, headers: { cookie } });
+}
+
+const newLink = async (body: object = {}) =>
+  (await api.call('POST', '/auth/links', { body })).json<{ url: string }>().url;
+
+describe('a response of the provider', () => {
+  beforeAll(() => createApp());
+
+  it('counts for the browser that began the sign-in', async () => {
+    const link = await newLink();
+    const { url, cookie } = await begin(link);
+    expect(Object.fromEntries(new URL(url).searchParams)).toMatchObject({
+      login_hint: 'ann@example.test',
+      code_challenge_method: 'S256',
+      access_type: 'offline',
+      redirect_uri: 'http://127.0.0.1:3000/connect/oauth/callback',
     });
-  const answerTo = (url: string, cookie: string) => {
-    const state = new URL(url).searchParams.get('state') ?? '';
-    const query = new URLSearchParams({ state, error: 'access_denied', iss: 'https://accounts.google.com' });
-    return api.app.inject({ url: `/connect/oauth/callback?${query.toString()}`, headers: { cookie } });
-  };
-  const began = await begin();
-  const { url } = began.json<{ url: string }>();
-  expect(Object.fromEntries(new URL(url).searchParams)).toMatchObject({
-    login_hint: 'ann@example.test',
-    code_challenge_method: 'S256',
-    access_type: 'offline',
-    redirect_uri: 'http://127.0.0.1:3000/connect/oauth/callback',
+    const other = await begin(link);
+    expect(targetOf((await returnTo(url, other.cookie)).body)).toMatch(/lost\?error=expired/);
+    expect(targetOf((await returnTo(url, '')).body)).toMatch(/lost\?error=expired/);
+    // neither has ended the sign-in
+    expect(targetOf((await returnTo(url, cookie)).body)).toBe(`${link}?error=access_denied`);
   });
-  const cookie = String(began.headers['set-cookie']).split(';')[0] ?? '';
-  const returned = await answerTo(url, cookie);
-  expect(targetOf(returned.body)).toBe(`${link}?error=access_denied`);
-  expect(targetOf((await answerTo(url, cookie)).body)).toMatch(/lost\?error=expired/);
-  // closed in another window while its owner is at the provider: the page of the link says how it ended
-  const third = await begin();
-  const cookieOfThird = String(third.headers['set-cookie']).split(';')[0] ?? '';
-  const other = await begin();
-  expect(targetOf((await answerTo(other.json<{ url: string }>().url, cookie)).body)).toMatch(/lost\?error=expired/);
-  const headers = { 'sec-fetch-site': 'same-origin' };
-  expect((await api.app.inject({ method: 'POST', url: `${path}/cancel`, headers })).statusCode).toBe(200);
-  const late = await answerTo(third.json<{ url: string }>().url, cookieOfThird);
-  expect([late.statusCode, targetOf(late.body)]).toEqual([200, link]);
+
+  it('counts for each of the pages that an owner has open', async () => {
+    const link = await newLink();
+    const [one, other] = [await begin(link), await begin(link)];
+    expect(one.cookie.split('=')[0]).not.toBe(other.cookie.split('=')[0]);
+    const both = `${one.cookie}; ${other.cookie}`;
+    const first = await returnTo(one.url, both);
+    expect([targetOf(first.body), first.headers['set-cookie']]).toEqual([`${link}?error=access_denied`, undefined]);
+    expect(targetOf((await returnTo(other.url, both)).body)).toBe(`${link}?error=access_denied`);
+  });
+
+  it('leads on to the page that says how its link ended, closed in another window', async () => {
+    const link = await newLink();
+    const { url, cookie } = await begin(link);
+    const path = new URL(link).pathname;
+    const closed = await api.app.inject({ method: 'POST', url: `${path}/cancel`, headers: SAME_ORIGIN });
+    expect(closed.statusCode).toBe(200);
+    const late = await returnTo(url, cookie);
+    expect([late.statusCode, targetOf(late.body)]).toEqual([200, link]);
+  });
+
+  it('connects once, and a reload leads on as the first one does, during the login and after it', async () => {
+    const link = await newLink({ redirect_url: 'https://caller.example.test/done', state: '42' });
+    const accountId = newId('account');
+    connects.length = 0;
+    let connected: (id: string) => void = () => {};
+    connectMailbox = () => new Promise((resolve) => (connected = resolve));
+    const { url, cookie } = await begin(link);
+    const first = returnTo(url, cookie, { code: 'c1' });
+    await waitFor(() => connects.length === 1, { what: 'the login' });
+    const reloaded = returnTo(url, cookie, { code: 'c1' });
+    await sleep(100);
+    connected(accountId);
+    const done = `https://caller.example.test/done?account_id=${accountId}&state=42`;
+    expect([targetOf((await first).body), targetOf((await reloaded).body)]).toEqual([done, done]);
+    expect(targetOf((await returnTo(url, cookie, { code: 'c1' })).body)).toBe(done);
+    expect(connects).toEqual([expect.objectContaining({ sign_in: expect.objectContaining({ code: 'c1' }) })]);
+  });
 });
