@@ -6,7 +6,7 @@ import { AuthIntent, type ConnectIntent } from '../contract/account.ts';
 import type { LinkError, LinkPage, SignInOffer } from '../contract/auth-link.ts';
 import { ApiError, ERRORS } from '../contract/errors.ts';
 import { type OAuthProvider, OTHER_ADDRESS } from '../contract/oauth.ts';
-import { findAppOfHost } from '../db/queries/oauth-apps.ts';
+import { listAppsOfHost } from '../db/queries/oauth-apps.ts';
 import { getAccount } from '../db/queries/accounts.ts';
 import {
   beginAttempt,
@@ -15,6 +15,7 @@ import {
   findAuthLink,
   type StoredAuthLink,
 } from '../db/access/auth-links.ts';
+import { signInAppOf } from '../oauth/sign-in.ts';
 import { beginSignIn, serveOAuthCallback } from './oauth-callback.ts';
 import { recordConnect } from './http/audit.ts';
 import type { ApiDeps } from './deps.ts';
@@ -169,7 +170,7 @@ function serveSignIn(
       const link = await linkOf(params.token, ip);
       requireOpen(link);
       const { credentials, host } = await mailboxOf(deps, link, body);
-      const oauthApp = await findAppOfHost(db, deps.secrets, host);
+      const oauthApp = signInAppOf(await listAppsOfHost(db, deps.secrets, host));
       const url =
         oauthApp &&
         (await beginSignIn(deps, { request, reply }, oauthApp, { id: link.id, token: params.token, credentials }));
@@ -199,8 +200,8 @@ function serveSignIn(
 
 /** The sign-in for mailboxes on that IMAP host; null: none is set up. */
 async function offerOf({ db, secrets }: ApiDeps, host: string): Promise<SignInOffer | null> {
-  const app = await findAppOfHost(db, secrets, host);
-  if (!app?.endpoints.authorizationUrl) return null;
+  const app = signInAppOf(await listAppsOfHost(db, secrets, host));
+  if (!app) return null;
   return { name: PROVIDER_NAMES[app.provider] ?? app.name, only: app.provider === 'microsoft' };
 }
 

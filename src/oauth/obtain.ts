@@ -69,6 +69,11 @@ export async function obtainToken({ fetch, findApp }: ObtainDeps, grant: Grant, 
   }
 }
 
+/** Whether an app has a client for people: a service account without a client secret has the id of that account only. */
+export function isForSignIns({ serviceAccountEmail, clientSecret }: StoredApp): boolean {
+  return serviceAccountEmail === null || clientSecret !== null;
+}
+
 /** The client of an app for refreshes, whose scope is that of the sign-in. */
 export function clientOf({ endpoints, clientId, clientSecret, secretIn }: StoredApp): TokenClient {
   return { tokenUrl: endpoints.tokenUrl, clientId, clientSecret, secretIn, scope: null };

@@ -2,7 +2,7 @@ import * as oauth from 'oauth4webapi';
 import type { SignIn } from '../contract/oauth.ts';
 import type { StoredApp } from '../db/queries/oauth-apps.ts';
 import type { OutboundFetch } from '../security/outbound-fetch.ts';
-import { clientOf } from './obtain.ts';
+import { clientOf, isForSignIns } from './obtain.ts';
 import { presetOf } from './presets.ts';
 import { type Issued, requestToken } from './request.ts';
 
@@ -14,6 +14,27 @@ export interface SignInSecrets {
 
 export function newSignInSecrets(): SignInSecrets {
   return { state: oauth.generateRandomState(), codeVerifier: oauth.generateRandomCodeVerifier() };
+}
+
+/** Tenants of Microsoft that stand for more than one organization, those for the most users first. */
+const SHARED_TENANTS = ['common', 'organizations', 'consumers'];
+
+/**
+ * The app by which owners sign in, of those of one host, oldest first: one that works, then the one that the most users can sign in
+ * with, then the oldest. Undefined: owners can sign in with none of them.
+ */
+export function signInAppOf(apps: readonly StoredApp[]): StoredApp | undefined {
+  const rankOf = ({ tenant }: StoredApp) => {
+    const rank = SHARED_TENANTS.indexOf(tenant ?? 'common');
+    return rank === -1 ? SHARED_TENANTS.length : rank;
+  };
+  const [best] = apps
+    .filter((app) => app.endpoints.authorizationUrl !== null && isForSignIns(app))
+    .sort(
+      (one, other) =>
+        Number(one.failingSince !== null) - Number(other.failingSince !== null) || rankOf(one) - rankOf(other),
+    );
+  return best;
 }
 
 /** Where the owner of `address` signs in; undefined: the app has no such page. */

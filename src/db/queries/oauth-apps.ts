@@ -77,15 +77,18 @@ export async function getApp(db: Queryable, sealer: Sealer, id: string): Promise
   return row && toApp(row, sealer);
 }
 
-/** The app that the connect page offers for mailboxes on that IMAP host: the oldest one that names it. */
-export async function findAppOfHost(db: Queryable, sealer: Sealer, host: string): Promise<StoredApp | undefined> {
-  const [row] = await db
+/** Apps of one host that are looked at; an operator has a few. */
+const MAX_OF_HOST = 100;
+
+/** The apps that name that IMAP host, oldest first. */
+export async function listAppsOfHost(db: Queryable, sealer: Sealer, host: string): Promise<StoredApp[]> {
+  const rows = await db
     .select()
     .from(oauthApps)
     .where(sql`${oauthApps.settings} -> 'hosts' ? ${host.toLowerCase()}`)
     .orderBy(asc(oauthApps.createdAt), asc(oauthApps.id))
-    .limit(1);
-  return row && toApp(row, sealer);
+    .limit(MAX_OF_HOST);
+  return rows.map((row) => toApp(row, sealer));
 }
 
 /**

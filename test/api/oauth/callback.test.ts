@@ -125,3 +125,36 @@ describe('a response of the provider', () => {
     expect(connects).toEqual([expect.objectContaining({ sign_in: expect.objectContaining({ code: 'c1' }) })]);
   });
 });
+
+describe('the sign-in of a host', () => {
+  const atHost = (host: string) => ({ user: 'ann@example.test', imap: side(host), smtp: side(host) });
+  const clientOf = async (host: string) =>
+    new URL((await begin(await newLink(), atHost(host))).url).searchParams.get('client_id');
+  const service_account = { client_email: 'mail@project.example.test', private_key: 'k' };
+
+  it('is that of an app with a client for people', async () => {
+    const host = 'one.example.test';
+    await createApp({ hosts: [host], client_id: 'robot', client_secret: undefined, service_account });
+    const link = await newLink();
+    const url = `${new URL(link).pathname}/servers?address=ann@example.test&imap_host=${host}`;
+    expect((await api.app.inject({ url })).json()).toMatchObject({ sign_in: null });
+    await createApp({ hosts: [host], client_id: 'people', name: 'People' });
+    expect((await api.app.inject({ url })).json()).toMatchObject({ sign_in: { name: 'Google' } });
+    expect(await clientOf(host)).toBe('people');
+  });
+
+  it('is that of an app that works, and of the one for the most tenants', async () => {
+    const host = 'two.example.test';
+    const app = { provider: 'microsoft', hosts: [host] };
+    for (const tenant of ['contoso.example', 'consumers', 'organizations', 'common'])
+      await createApp({ ...app, tenant, client_id: tenant });
+    const fails = (id: string) =>
+      api.database.pool.query(`update oauth_apps set failing_since = now(), failure = 'x' where client_id = $1`, [id]);
+    const chosen = [await clientOf(host)];
+    for (const id of ['common', 'organizations', 'contoso.example', 'consumers']) {
+      await fails(id);
+      chosen.push(await clientOf(host));
+    }
+    expect(chosen).toEqual(['common', 'organizations', 'consumers', 'consumers', 'common']);
+  });
+});
