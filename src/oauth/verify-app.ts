@@ -2,7 +2,7 @@ import type { OAuthAppVerification } from '../contract/oauth.ts';
 import type { StoredApp } from '../db/queries/oauth-apps.ts';
 import type { OutboundFetch } from '../security/outbound-fetch.ts';
 import { judge, type TokenFailure } from './faults.ts';
-import { clientOf, obtainToken } from './obtain.ts';
+import { clientOf, isForSignIns, obtainToken } from './obtain.ts';
 import { NoToken, requestToken } from './request.ts';
 
 type Check = OAuthAppVerification['checks'][number];
@@ -18,9 +18,15 @@ export interface WantedChecks {
 const NO_CODE = 'verification-of-the-client-only';
 const NO_VERIFIER = 'verification-of-the-client-only-verification';
 
+const NO_SUBJECT: Check = {
+  subject: 'service_account',
+  outcome: 'unknown',
+  detail: 'a service account is tested with subject, an address of the domain',
+};
+
 /** Asks the provider of an app about each piece of it, without a user. */
 export async function verifyApp(fetch: OutboundFetch, app: StoredApp, wanted: WantedChecks): Promise<Check[]> {
-  const checks = await checkClient(fetch, app, wanted.redirectUrl);
+  const checks = isForSignIns(app) ? await checkClient(fetch, app, wanted.redirectUrl) : [];
   const obtain = (grant: Parameters<typeof obtainToken>[1], user: string) =>
     failureOf(obtainToken({ fetch, findApp: async () => app }, grant, { accountId: null, user, refreshToken: null }));
   if (wanted.applicationAccess) {
@@ -31,7 +37,7 @@ export async function verifyApp(fetch: OutboundFetch, app: StoredApp, wanted: Wa
     const failure = await obtain({ kind: 'service_account', appId: app.id, subject: wanted.subject }, wanted.subject);
     checks.push({ subject: 'service_account', ...(failure ? delegationOutcome(failure) : outcomeOf(failure)) });
   }
-  return checks;
+  return checks.length > 0 ? checks : [NO_SUBJECT];
 }
 
 /** Client id, secret and redirect address, by a code that cannot be valid. */

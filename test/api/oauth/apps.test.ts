@@ -229,11 +229,35 @@ describe('a verification', () => {
       },
     };
     // its endpoint is on the public internet, which the tests do not reach
-    const { checks } = await verify(google, { subject: 'ann@example.test', application_access: true });
-    expect(checks.map(({ subject, outcome }) => [subject, outcome])).toEqual([
-      ['client', 'unknown'],
+    const wanted = { subject: 'ann@example.test', application_access: true };
+    const checked = async (body: object) =>
+      (await verify(body, wanted)).checks.map(({ subject, outcome }) => [subject, outcome]);
+    const both = [
       ['application_access', 'unknown'],
       ['service_account', 'unknown'],
+    ];
+    expect(await checked(google)).toEqual(both);
+    expect(await checked({ ...google, client_secret: 'of a client for people' })).toEqual([
+      ['client', 'unknown'],
+      ...both,
     ]);
+  });
+
+  it('of a service account asks nothing about a client for people, which it has not', async () => {
+    const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
+    const private_key = privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
+    const service_account = { client_email: 'mail@project.example.test', private_key };
+    server.script = ({ form }) =>
+      form.get('grant_type') === 'authorization_code'
+        ? { status: 400, body: { error: 'invalid_request', error_description: 'client_secret is missing.' } }
+        : { status: 200, body: { access_token: 'a', token_type: 'Bearer', expires_in: 3600 } };
+    const { client_secret: _, ...body } = custom();
+    expect(await verify({ ...body, service_account }, { subject: 'ann@example.test' })).toMatchObject({
+      ok: true,
+      checks: [{ subject: 'service_account', outcome: 'ok', detail: '' }],
+    });
+    expect(await verify({ ...body, service_account })).toMatchObject({
+      checks: [{ subject: 'service_account', outcome: 'unknown', detail: expect.stringMatching(/subject/) }],
+    });
   });
 });
