@@ -7,8 +7,11 @@ import { AppFailing } from '../oauth/tokens.ts';
 import type { ConnectDeps } from './connect.ts';
 import { addSignIn, type IntentWithTokens, storeIssued } from './connect-tokens.ts';
 
-/** `waitS`: seconds until the next request; `intentId`: the owner agreed; `over`: it expired, or no longer exists. */
-export type DevicePoll = { waitS: number } | { intentId: string } | { over: true };
+/**
+ * `waitS`: seconds until the next request; `slowerS`: seconds by which all later ones are further apart; `intentId`: the owner
+ * agreed; `over`: it expired, or no longer exists.
+ */
+export type DevicePoll = { waitS: number; slowerS?: number } | { intentId: string } | { over: true };
 
 export type DeviceActivities = ReturnType<typeof createDeviceActivities>;
 
@@ -28,7 +31,12 @@ export function createDeviceActivities({ db, secrets, tokens }: Pick<ConnectDeps
       if (error instanceof AppFailing) throw new ApiError('provider_rejected', error.detail, { cause: error });
       throw error;
     });
-    if ('waitS' in result) return { waitS: request.intervalS + result.waitS };
+    if ('waitS' in result) {
+      const { waitS, slowerS } = result;
+      // the provider may ask for a pause that is longer than the code is valid
+      const leftS = Math.max(0, expiresAt.getTime() - Date.now()) / 1000;
+      return { waitS: Math.min(request.intervalS + waitS, leftS), ...(slowerS === undefined ? {} : { slowerS }) };
+    }
     const intent = intentOf(request.mailbox);
     addSignIn(intent, appId, result);
     const intentId = newId('intent');

@@ -64,10 +64,10 @@ export interface Tokens {
   /** The first tokens of a sign-in by the owner, and the addresses that the provider named. Throws as `current`. */
   signIn(signIn: SignIn): Promise<SignedIn>;
   /**
-   * The first tokens of a sign-in on another device. `waitS`: seconds to add to the interval: the owner has not agreed yet, the
-   * provider asks for patience, or is away. Throws as `current`.
+   * The first tokens of a sign-in on another device. `waitS`: seconds to add to the interval once: the owner has not agreed yet, the
+   * provider asks for patience, or is away; `slowerS`: seconds to add to it for good. Throws as `current`.
    */
-  device(grant: DeviceGrant): Promise<SignedIn | { waitS: number }>;
+  device(grant: DeviceGrant): Promise<SignedIn | { waitS: number; slowerS?: number }>;
 }
 
 /** Tokens of an owner, and the addresses that the provider named. */
@@ -161,7 +161,7 @@ export function createTokens(deps: TokenDeps): Tokens {
         const { error: code } = error.failure;
         if (code === 'authorization_pending') return { waitS: 0 };
         // RFC 8628, 3.5
-        if (code === 'slow_down') return { waitS: 5 };
+        if (code === 'slow_down') return { waitS: 5, slowerS: 5 };
         if (judge(error.failure).fault === 'provider') return { waitS: (error.failure.retryAfterMs ?? 5_000) / 1000 };
         return refusedAs(error);
       }

@@ -45,13 +45,15 @@ export async function connectByDevice(input: DeviceInput): Promise<{ accountId: 
   const { signInId, pace = 1 } = input;
   const shown = trackState('waiting for the owner');
   try {
-    for (let waitS = input.intervalS; ; ) {
+    let { intervalS } = input;
+    for (let waitS = intervalS; ; ) {
       await sleep(waitS * 1000 * pace);
       const poll = await pollDevice({ signInId });
       if ('over' in poll) return void shown.enter('expired');
       if ('waitS' in poll) {
-        // RFC 8628, 3.5: the interval never becomes shorter
-        waitS = Math.max(waitS, poll.waitS);
+        // RFC 8628, 3.5: what slows it down does so for all later requests; any other wait is for once
+        intervalS += poll.slowerS ?? 0;
+        waitS = Math.max(intervalS, poll.waitS);
         continue;
       }
       shown.enter('verifying the logins');

@@ -231,6 +231,30 @@ describe('tokens that were issued', () => {
   });
 });
 
+describe('a sign-in', () => {
+  it('on another device asks at its interval, and never after its code has expired', async () => {
+    const { db } = test.database;
+    const app = await newApp();
+    const code = { deviceCode: 'd', userCode: 'u', verificationUri: 'v', verificationUriComplete: null, intervalS: 5 };
+    const signInId = newId('deviceSignIn');
+    const [createdAt, expiresAt] = [new Date(), new Date(Date.now() + 600_000)];
+    const request = { ...code, mailbox: { app_id: app.id, user: user.user } };
+    await saveDeviceSignIn(db, secrets, { id: signInId, appId: app.id, request, createdAt, expiresAt });
+    const { pollDevice } = createDeviceActivities({ db, secrets, tokens: tokens() });
+    const polled = (answer: { status: number; body: object; headers?: Record<string, string> }) => {
+      servers.auth.script = () => answer;
+      return pollDevice({ signInId });
+    };
+    expect(await polled({ status: 400, body: { error: 'authorization_pending' } })).toEqual({ waitS: 5 });
+    expect(await polled({ status: 400, body: { error: 'slow_down' } })).toEqual({ waitS: 10, slowerS: 5 });
+    const away = (seconds: string) => polled({ status: 503, body: {}, headers: { 'retry-after': seconds } });
+    expect(await away('60')).toEqual({ waitS: 65 });
+    const { waitS } = (await away('3600')) as { waitS: number };
+    expect(waitS).toBeGreaterThan(500);
+    expect(waitS).toBeLessThanOrEqual(600);
+  });
+});
+
 describe('a grant', () => {
   it('that was revoked is a refused login', async () => {
     const refresh_token = await servers.auth.signIn(user.user);

@@ -37,6 +37,8 @@ beforeEach(() => {
   [asked, ended, started] = [[], [], []];
 });
 
+/** Between the requests, ms. */
+const waits = () => asked.slice(1).map((at, index) => at - (asked[index] ?? 0));
 const signInId = () => newId('deviceSignIn');
 const run = (id: string) =>
   workers.client.workflow.execute(WORKFLOWS.connectByDevice, {
@@ -47,13 +49,23 @@ const run = (id: string) =>
 
 it('asks at the interval of the provider, which only grows, and connects when the owner agrees', async () => {
   const id = signInId();
-  polls = [() => ({ waitS: 5 }), () => ({ waitS: 10 }), () => ({ waitS: 5 }), () => ({ intentId: 'int_1' })];
+  const slower = () => ({ waitS: 55, slowerS: 50 });
+  polls = [() => ({ waitS: 5 }), slower, slower, () => ({ waitS: 5 }), () => ({ intentId: 'int_1' })];
   expect(await run(id)).toEqual({ accountId });
   expect(started).toEqual([accountId]);
   expect(ended).toEqual([{ signInId: id, accountId }]);
-  const [first = 0, second = 0, third = 0, fourth = 0] = asked;
-  expect([third - second, fourth - third].every((ms) => ms >= 190)).toBe(true);
-  expect(second - first).toBeGreaterThanOrEqual(95);
+  const [second = 0, third = 0, fourth = 0, fifth = 0] = waits();
+  expect(second).toBeGreaterThanOrEqual(95);
+  expect(third).toBeGreaterThanOrEqual(1090);
+  expect([fourth, fifth].every((ms) => ms >= 2090)).toBe(true);
+});
+
+it('waits once for a provider that is away', async () => {
+  polls = [() => ({ waitS: 100 }), () => ({ waitS: 5 }), () => ({ waitS: 5 }), () => ({ intentId: 'int_1' })];
+  expect(await run(signInId())).toEqual({ accountId });
+  const [away = 0, ...later] = waits();
+  expect(away).toBeGreaterThanOrEqual(1990);
+  expect(later.every((ms) => ms < 1900)).toBe(true);
 });
 
 it('ends quietly when the owner did not agree in time', async () => {
