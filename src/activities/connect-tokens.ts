@@ -9,6 +9,7 @@ import type { Db, Tx } from '../db/driver/client.ts';
 import { getApp, holdApp } from '../db/queries/oauth-apps.ts';
 import { grantOf } from '../oauth/grant.ts';
 import { appIdOf } from '../oauth/obtain.ts';
+import { isSameMailbox } from '../oauth/sign-in.ts';
 import { columnsOf, type SignedIn, type StoredTokens, type Tokens } from '../oauth/tokens.ts';
 import { isUnavailable } from '../outage.ts';
 import type { Secrets } from '../security/secrets.ts';
@@ -33,8 +34,8 @@ export function grantIn({ imap, smtp }: Sides): OAuth2Credentials | undefined {
  * @throws ApiError invalid_credentials when the owner signed in with another address
  */
 export function addSignIn(intent: IntentWithTokens, appId: string, { tokens, addresses }: SignedIn): void {
-  const address = loginAddressOf(intent.credentials)?.toLowerCase();
-  if (addresses.length > 0 && !addresses.includes(address ?? ''))
+  const address = loginAddressOf(intent.credentials)?.toLowerCase() ?? '';
+  if (addresses.length > 0 && !addresses.some((each) => isSameMailbox(each, address)))
     throw new ApiError('invalid_credentials', OTHER_ADDRESS);
   intent.credentials.oauth2 = { refresh_token: tokens.refreshToken ?? '', app_id: appId };
   intent.tokens = tokens;

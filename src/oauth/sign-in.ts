@@ -109,3 +109,18 @@ export function addressesIn(idToken: string | null): string[] {
     return [];
   }
 }
+
+/** Domains of Gmail, whose mailboxes have one name with any dots in it and anything after a plus. */
+const GMAIL = new Set(['gmail.com', 'googlemail.com']);
+
+/** Whether two addresses, in lower case, are those of one mailbox: Google has several for each. */
+export function isSameMailbox(one: string, other: string): boolean {
+  return mailboxNameOf(one) === mailboxNameOf(other);
+}
+
+function mailboxNameOf(address: string): string {
+  const at = address.lastIndexOf('@');
+  if (!GMAIL.has(address.slice(at + 1))) return address;
+  const [name = ''] = address.slice(0, at).split('+');
+  return `${name.replaceAll('.', '')}@gmail.com`;
+}

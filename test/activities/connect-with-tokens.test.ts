@@ -2,10 +2,12 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { eq } from 'drizzle-orm';
 import { createConnectActivities } from '../../src/activities/connect.ts';
+import { addSignIn } from '../../src/activities/connect-tokens.ts';
 import { createDeviceActivities } from '../../src/activities/device-sign-in.ts';
 import { toFailure } from '../../src/activities/failures.ts';
 import { sleep } from '../../src/async.ts';
 import type { ConnectIntent } from '../../src/contract/account.ts';
+import { OTHER_ADDRESS } from '../../src/contract/oauth.ts';
 import { intentLocation, saveIntent } from '../../src/db/access/connect-intents.ts';
 import { saveDeviceSignIn } from '../../src/db/access/device-sign-ins.ts';
 import { deleteApp } from '../../src/db/queries/oauth-apps.ts';
@@ -232,6 +234,22 @@ describe('tokens that were issued', () => {
 });
 
 describe('a sign-in', () => {
+  it.each([
+    ['ann.lee@gmail.com', 'annlee@gmail.com', true],
+    ['Ann.Lee+crm@gmail.com', 'annlee@gmail.com', true],
+    ['annlee@googlemail.com', 'a.nnlee@gmail.com', true],
+    ['annleeb@gmail.com', 'annlee@gmail.com', false],
+    ['ann.lee@example.test', 'annlee@example.test', false],
+    ['ann+crm@example.test', 'ann@example.test', false],
+    ['annlee@gmail.com.example.test', 'ann.lee@gmail.com.example.test', false],
+  ])('for %s by %s is one of the same mailbox: %s', (typed, signedIn, isSame) => {
+    const issued = { accessToken: 'a', refreshToken: 'r', expiresAt: null, renewAt: null };
+    const add = () =>
+      addSignIn({ provider: 'imap', credentials: { user: typed } }, 'oap_1', { tokens: issued, addresses: [signedIn] });
+    if (isSame) expect(add).not.toThrow();
+    else expect(add).toThrow(expect.objectContaining({ code: 'invalid_credentials', detail: OTHER_ADDRESS }));
+  });
+
   it('on another device asks at its interval, and never after its code has expired', async () => {
     const { db } = test.database;
     const app = await newApp();
