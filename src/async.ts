@@ -56,6 +56,26 @@ export function createLimiter(count: number): <T>(work: () => Promise<T>) => Pro
   };
 }
 
+/**
+ * Returns a function that runs at most `total` tasks at a time, and at most `each` of one key. The tasks of a key that wait for
+ * another of it take no place of the total: slow ones delay no other key.
+ */
+export function createSharedLimiter({ total, each }: { total: number; each: number }) {
+  const limit = createLimiter(total);
+  const keys = new Map<string, { limit: ReturnType<typeof createLimiter>; users: number }>();
+  return async <T>(key: string, work: () => Promise<T>): Promise<T> => {
+    const own = keys.get(key) ?? { limit: createLimiter(each), users: 0 };
+    keys.set(key, own);
+    own.users += 1;
+    try {
+      return await own.limit(() => limit(work));
+    } finally {
+      own.users -= 1;
+      if (own.users === 0) keys.delete(key);
+    }
+  };
+}
+
 const RENEW_MS = 10_000;
 
 /**

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { sleep, withDeadline } from '../src/async.ts';
+import { createSharedLimiter, sleep, withDeadline } from '../src/async.ts';
 
 describe('withDeadline', () => {
   const never = new Promise<never>(() => {});
@@ -30,5 +30,29 @@ describe('sleep', () => {
     controller.abort();
     await slept;
     await sleep(3_600_000, controller.signal);
+  });
+});
+
+describe('createSharedLimiter', () => {
+  test('runs a few tasks of each key, in their order, and no more than the total', async () => {
+    const limit = createSharedLimiter({ total: 3, each: 2 });
+    const begun: string[] = [];
+    const ends = new Map<string, () => void>();
+    const run = (name: string) =>
+      limit(name.slice(0, 1), () => {
+        begun.push(name);
+        return new Promise<void>((resolve) => ends.set(name, resolve));
+      });
+    const all = ['a1', 'a2', 'a3', 'b1', 'b2', 'c1'].map(run);
+    await sleep(0);
+    expect(begun).toEqual(['a1', 'a2', 'b1']);
+    for (const name of ['a1', 'b1', 'a2', 'b2', 'c1', 'a3']) {
+      ends.get(name)?.();
+      await sleep(0);
+    }
+    expect(begun).toEqual(['a1', 'a2', 'b1', 'b2', 'c1', 'a3']);
+    await Promise.all(all);
+    await expect(limit('a', () => Promise.reject(new Error('failed')))).rejects.toThrow('failed');
+    expect(await limit('a', async () => 'done')).toBe('done');
   });
 });

@@ -1,9 +1,10 @@
-import { createLimiter, repeatFor } from '../async.ts';
+import { createSharedLimiter, repeatFor } from '../async.ts';
 import type { TokenTimes } from '../contract/account.ts';
 import type { DeviceGrant, OAuth2Credentials, SignIn } from '../contract/oauth.ts';
 import {
   changeTokens,
   lockTokens,
+  readCredentials,
   readTokens,
   renewalsAround,
   type TokenRow,
@@ -97,8 +98,8 @@ export interface StoredTokens extends TokenTimes {
 const NO_REFRESH_TOKEN =
   'the provider issued no refresh token: the scope of the app must include it (offline_access at most providers)';
 
-/** Requests at a time, in each process: each holds a connection of the database. */
-const AT_ONCE = 4;
+/** Requests at a time, in each process: each holds a connection of the database. A slow token endpoint delays its own only. */
+const AT_ONCE = { total: 8, each: 2 };
 /** An old token is used while a new one cannot be had, unless it expires within this, ms. */
 const SPARE_MS = 20_000;
 /** After a failure without `Retry-After`, ms. */
@@ -108,19 +109,22 @@ const MINUTE = 60_000;
 /** Makes the tokens of this process. */
 export function createTokens(deps: TokenDeps): Tokens {
   const { db, secrets } = deps;
-  const limit = createLimiter(AT_ONCE);
+  const limit = createSharedLimiter(AT_ONCE);
   const renewing = new Map<string, Promise<Renewal>>();
 
   async function current(accountId: string, side: MailSide): Promise<AccessToken> {
     const row = await readTokens(db, accountId);
     if (!row) throw new MailError('invalid_credentials', side, 'no token is stored for this account: connect it again');
     if (isFresh(row)) return tokenOf(row, openTokens(secrets, row).accessToken);
-    const shared =
-      renewing.get(accountId) ?? limit(() => renew(deps, accountId)).finally(() => renewing.delete(accountId));
+    const shared = renewing.get(accountId) ?? inTurn(row).finally(() => renewing.delete(accountId));
     renewing.set(accountId, shared);
     const renewal = await shared;
     if ('token' in renewal) return renewal.token;
     throw errorOf(renewal, side);
+  }
+
+  async function inTurn({ accountId, appId }: TokenRow): Promise<Renewal> {
+    return limit(appId ?? (await endpointOf(deps, accountId)), () => renew(deps, accountId));
   }
 
   async function refused(accountId: string, token: string): Promise<void> {
@@ -197,6 +201,14 @@ async function signedIn(db: Queryable, issued: Issued): Promise<SignedIn> {
 function isFresh({ renewAt, expiresAt }: TokenRow): boolean {
   const due = renewAt ?? expiresAt;
   return due === null || due.getTime() > Date.now();
+}
+
+/** The host that issues the tokens of a grant without an app; empty: none does. */
+async function endpointOf({ db, oauth2Of }: TokenDeps, accountId: string): Promise<string> {
+  const credentials = await readCredentials(db, accountId);
+  const given = credentials && oauth2Of(accountId, credentials);
+  const url = given?.token_url ?? given?.token_source_url;
+  return url === undefined ? '' : new URL(url).host;
 }
 
 async function renew(deps: TokenDeps, accountId: string): Promise<Renewal> {

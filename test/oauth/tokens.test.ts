@@ -16,6 +16,7 @@ import { accounts, oauthTokens } from '../../src/db/schema/index.ts';
 import { sealCredentials } from '../../src/mailbox/settings.ts';
 import { columnsOf } from '../../src/oauth/tokens.ts';
 import { createSecrets } from '../../src/security/secrets.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 import { testTokens } from '../helpers/product/mail-session.ts';
 import { storeAccount } from '../helpers/product/stored-account.ts';
 import { type AuthServer, startAuthServer, storeApp } from '../helpers/servers/auth-server.ts';
@@ -123,6 +124,40 @@ describe('a token', () => {
     expect((await tokens.current(accountId, 'imap')).value).toBe(value);
     await tokens.refused(accountId, value);
     expect((await tokens.current(accountId, 'imap')).value).not.toBe(value);
+  });
+
+  it('is not delayed by token endpoints of other accounts that respond late', async () => {
+    const tokens = newTokens();
+    const due = async (oauth2: OAuth2Credentials) => {
+      accountId = await storeAccount(test.database);
+      await store(oauth2);
+      await pass(3700);
+      return accountId;
+    };
+    const other = await startAuthServer();
+    let respond = () => {};
+    try {
+      const { id } = await storeApp(test.database, secrets, other);
+      const slow: string[] = [];
+      for (let n = 0; n < 10; n++) {
+        const refresh_token = await other.signIn(`${n}@example.test`);
+        const own = { client_id: other.clientId, client_secret: other.clientSecret, token_url: other.tokenUrl };
+        slow.push(await due({ refresh_token, ...(n % 2 ? own : { app_id: id }) }));
+      }
+      const responds = new Promise<void>((resolve) => {
+        respond = resolve;
+      });
+      other.script = () => responds.then(() => undefined);
+      const late = Promise.allSettled(slow.map((each) => tokens.current(each, 'imap')));
+      await waitFor(() => other.requests.length > 1);
+      const prompt = await due({ refresh_token: await server.signIn(USER), ...ownClient() });
+      expect((await tokens.current(prompt, 'imap')).value).toMatch(/./);
+      respond();
+      expect((await late).map(({ status }) => status)).toEqual(slow.map(() => 'fulfilled'));
+    } finally {
+      respond();
+      await other.close();
+    }
   });
 
   it('that the caller gave is used until it expires', async () => {

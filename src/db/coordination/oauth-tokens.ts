@@ -37,6 +37,15 @@ export async function lockTokens(
   return row && account && { row, ...account };
 }
 
+/** The sealed credentials of an account. Undefined: it does not exist. */
+export async function readCredentials(db: Queryable, accountId: string): Promise<Buffer | undefined> {
+  const [account] = await db
+    .select({ credentials: accounts.credentials })
+    .from(accounts)
+    .where(and(eq(accounts.id, accountId), isNull(accounts.removedAt)));
+  return account?.credentials;
+}
+
 /** The count of tokens that are due within half a second of each of these times. */
 export async function renewalsAround(db: Queryable, times: Date[]): Promise<number[]> {
   const { rows } = await db.execute<{ due: number }>(sql`
