@@ -37,7 +37,7 @@ export type SendStage = 'envelope' | 'data' | 'final_dot';
 /** Sending failed at `stage`; the cause is nodemailer's error or an Ended. */
 export class SendFailed extends Error {
   readonly stage: SendStage;
-  /** the replies to recipients that were refused for good before, by address */
+  /** the replies to recipients that were refused before, by address */
   readonly refused: ReadonlyMap<string, string>;
   constructor(stage: SendStage, cause: unknown, refused: ReadonlyMap<string, string> = new Map()) {
     super(`sending failed (${stage})`, { cause });
@@ -126,10 +126,13 @@ export function endsAtRecipients({ cause, refused }: SendFailed): boolean {
   return refused.size > 0 && (!isRefusal(cause) || (cause as SmtpFailure).responseCode === 421);
 }
 
-/** No recipient is left. */
-export function everyRecipientRefused(response: string, settings: Login): SubmitError {
-  return refusalOf({ command: 'RCPT TO', responseCode: Number(response.slice(0, 3)), response }, settings);
+/** No recipient is left: each was refused with one of these replies, on one connection or several. */
+export function everyRecipientRefused(replies: readonly string[], settings: Login): SubmitError {
+  const rejectedErrors = replies.map(refusedWith);
+  return refusalOf({ command: 'RCPT TO', ...rejectedErrors.at(-1), rejectedErrors }, settings);
 }
+
+const refusedWith = (response: string) => ({ responseCode: Number(response.slice(0, 3)), response });
 
 /** nodemailer refused an address or the size before it sent anything. */
 function isLocal(cause: unknown): boolean {
@@ -137,9 +140,16 @@ function isLocal(cause: unknown): boolean {
   return !response && (code === 'EENVELOPE' || code === 'EMESSAGE');
 }
 
-/** Why a message could not be submitted, and what the server has of it. */
-export function submitErrorOf({ stage, cause }: SendFailed, settings: Login): SubmitError {
-  if (isRefusal(cause)) return refusalOf(cause as SmtpFailure, settings);
+/**
+ * Why a message could not be submitted, and what the server has of it. `earlier`: the replies to recipients that were refused on
+ * connections before.
+ */
+export function submitErrorOf(
+  { stage, cause }: SendFailed,
+  settings: Login,
+  earlier: readonly string[] = [],
+): SubmitError {
+  if (isRefusal(cause)) return refusalOf(withEarlier(cause as SmtpFailure, earlier), settings);
   if (isLocal(cause))
     return new SubmitError('not_sent', 'provider_rejected', 'an address of the message is not valid', { cause });
   const reason = reasonOf(cause);
@@ -150,6 +160,11 @@ export function submitErrorOf({ stage, cause }: SendFailed, settings: Login): Su
   return new SubmitError('not_sent', 'provider_error', `the SMTP server did not accept the message: ${reason}`, {
     cause,
   });
+}
+
+function withEarlier(error: SmtpFailure, earlier: readonly string[]): SmtpFailure {
+  if (error.command !== 'RCPT TO' || earlier.length === 0) return error;
+  return { ...error, rejectedErrors: [...earlier.map(refusedWith), ...(error.rejectedErrors ?? [error])] };
 }
 
 const REFUSED_WHAT: Record<string, string> = { 'MAIL FROM': 'the sender', 'RCPT TO': 'every recipient' };

@@ -202,12 +202,16 @@ function acceptedOf({ rejected, serverMessageId: messageId = '' }: SMTPConnectio
   return { rejected, ...(MESSAGE_ID.test(messageId) ? { messageId } : {}) };
 }
 
-/** Recipients that were refused for good, with the replies. The first reply is that to MAIL. */
-function refusedIn(recipients: readonly string[], [, ...replies]: readonly string[]): Map<string, string> {
+/**
+ * Recipients that were refused, with the replies; 421 is about the connection. The first reply is that to MAIL: without a sender
+ * every recipient is refused.
+ */
+function refusedIn(recipients: readonly string[], [mail, ...replies]: readonly string[]): Map<string, string> {
+  if (!mail?.startsWith('2')) return new Map();
   return new Map(
     recipients.flatMap((address, index) => {
       const reply = replies[index];
-      return reply?.startsWith('5') ? [[address, reply] as const] : [];
+      return reply && /^(?!421)[45]/.test(reply) ? [[address, reply] as const] : [];
     }),
   );
 }

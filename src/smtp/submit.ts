@@ -97,7 +97,13 @@ function outcomeOf(error: unknown): Measurements['smtpSubmission']['outcome'] {
   return error.code === 'invalid_credentials' ? 'refused_login' : 'failed';
 }
 
-async function sendOver(lease: Lease<SmtpSession>, message: Submission, smtp: ServerLogin): Promise<Accepted> {
+/** `earlier`: the replies to recipients that were refused on connections before. */
+async function sendOver(
+  lease: Lease<SmtpSession>,
+  message: Submission,
+  smtp: ServerLogin,
+  earlier: readonly string[] = [],
+): Promise<Accepted> {
   const { connection: session, reused } = lease;
   try {
     assertAccepted(session, message);
@@ -113,13 +119,13 @@ async function sendOver(lease: Lease<SmtpSession>, message: Submission, smtp: Se
       lease.discard();
       throw error;
     }
-    if (endsAtRecipients(error)) return sendToOthers(lease, message, error.refused, smtp);
-    if (reused && isStale(error)) return sendOver(await lease.replace().catch(notSent), message, smtp);
+    if (endsAtRecipients(error)) return sendToOthers(lease, message, smtp, { refused: error.refused, earlier });
+    if (reused && isStale(error)) return sendOver(await lease.replace().catch(notSent), message, smtp, earlier);
     if (leavesConnection(error)) {
       // The caller does not wait for it.
       session.reset().then(() => lease.giveBack(), lease.discard);
     } else lease.discard();
-    throw submitErrorOf(error, smtp);
+    throw submitErrorOf(error, smtp, earlier);
   }
 }
 
@@ -127,16 +133,17 @@ async function sendOver(lease: Lease<SmtpSession>, message: Submission, smtp: Se
 async function sendToOthers(
   lease: Lease<SmtpSession>,
   message: Submission,
-  refused: ReadonlyMap<string, string>,
   smtp: ServerLogin,
+  { refused, earlier }: { refused: ReadonlyMap<string, string>; earlier: readonly string[] },
 ): Promise<Accepted> {
+  const replies = [...earlier, ...refused.values()];
   const to = message.envelope.to.filter((address) => !refused.has(address));
   if (to.length === 0) {
     lease.discard();
-    throw everyRecipientRefused([...refused.values()].at(-1) ?? '', smtp);
+    throw everyRecipientRefused(replies, smtp);
   }
   const others = { ...message, envelope: { ...message.envelope, to } };
-  const accepted = await sendOver(await lease.replace().catch(notSent), others, smtp);
+  const accepted = await sendOver(await lease.replace().catch(notSent), others, smtp, replies);
   return { ...accepted, rejected: [...refused.keys(), ...accepted.rejected] };
 }
 

@@ -299,18 +299,27 @@ describe('a refusal', () => {
     expect(await failure({ to: ['a@example.test', 'b@example.test'] })).toMatchObject({ outcome: 'not_sent', code });
   });
 
-  describe.each([true, false])(
-    'of more recipients than a server refuses on one connection, PIPELINING: %s',
-    (pipelining) => {
+  describe.each([
+    { pipelining: true, reply: '550 5.1.1 no such user', code: 'provider_rejected', temporary: false },
+    { pipelining: false, reply: '550 5.1.1 no such user', code: 'provider_rejected', temporary: false },
+    { pipelining: true, reply: '450 4.2.1 try later', code: 'provider_error', temporary: true },
+    { pipelining: false, reply: '450 4.2.1 try later', code: 'provider_error', temporary: true },
+  ])(
+    'of more recipients than a server refuses on one connection, PIPELINING: $pipelining, with "$reply"',
+    ({ pipelining, reply, code, temporary }) => {
       const many = Array.from({ length: 10 }, (_, n) => `bad${n}@example.test`);
+      /** what the server does at the fifth, and when it refuses for good in place of `reply` */
+      let [atLimit, forGood] = ['421 4.7.0 too many errors', 'none'];
       beforeEach(() => {
+        [atLimit, forGood] = ['421 4.7.0 too many errors', 'none'];
         server.extensions = SMTP_EXTENSIONS.filter((name) => pipelining || name !== 'PIPELINING');
         const refused = new WeakMap<object, number>();
         server.script = (moment, line, session) => {
           if (moment !== 'RCPT' || !line.includes('bad')) return undefined;
           const count = (refused.get(session) ?? 0) + 1;
           refused.set(session, count);
-          return count > 4 ? '421 4.7.0 too many errors' : '550 5.1.1 no such user';
+          if (count > 4) return atLimit as SmtpReaction;
+          return (line.includes(forGood) ? '550 5.1.1 no such user' : reply) as SmtpReaction;
         };
       });
 
@@ -320,11 +329,24 @@ describe('a refusal', () => {
         expect(begun).toBe(1);
       });
 
-      it('is a refusal for good when they are all', async () => {
+      it('sends it to the others when the server says nothing before it hangs up', async () => {
+        atLimit = 'drop';
+        expect(await submit({ to: [...many, ...one] })).toEqual({ rejected: many });
+        expect(server.messages).toMatchObject([{ to: one, connection: 3 }]);
+      });
+
+      it('is a refusal like that of one when they are all', async () => {
+        const error = await failure({ to: many });
+        expect(error).toMatchObject({ outcome: 'not_sent', code, temporary });
+        expect(error.detail).toContain(`refused every recipient: ${reply}`);
+        expect(begun).toBe(0);
+      });
+
+      it('is a refusal for good when they are all, and one of them is refused for good', async () => {
+        forGood = 'bad0';
         const error = await failure({ to: many });
         expect(error).toMatchObject({ outcome: 'not_sent', code: 'provider_rejected', temporary: false });
-        expect(error.detail).toMatch(/refused every recipient: 550 5.1.1/);
-        expect(begun).toBe(0);
+        expect(error.detail).toContain('refused every recipient: 550 5.1.1');
       });
     },
   );
