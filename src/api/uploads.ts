@@ -43,6 +43,19 @@ export async function storeBody(
   }
 }
 
+/**
+ * Reads a body of at most `most` bytes without storing it. `onPiece` gets all of it in its order.
+ * @throws ApiError invalid_parameters when it is longer or ends with its connection
+ */
+export async function readBody(body: Readable, most: number, onPiece: (piece: Buffer) => void): Promise<void> {
+  let length = 0;
+  for await (const piece of piecesOf(body)) {
+    length += piece.length;
+    if (length > most) throw new ApiError('invalid_parameters', `the body is longer than ${most} bytes`);
+    onPiece(piece);
+  }
+}
+
 /** Stores bytes at an offset unless another call has. @returns the offset of the first byte that is not stored */
 async function storePiece({ db, storage }: UploadDeps, id: string, start: number, bytes: Buffer): Promise<number> {
   const key = partKeyOf(id, start, randomBytes(4).toString('hex'));

@@ -38,6 +38,8 @@ declare module 'fastify' {
      * this call, or it has no key.
      */
     firstOf(id: string, content: string): Promise<string>;
+    /** As `firstOf`, without reserving the key: undefined when no call before had it, or this one has none. */
+    earlierOf(content: string): Promise<string | undefined>;
     /**
      * Does the work of a route with `idempotent` in one transaction, in which the response is stored, too: a process that is
      * killed has done both or neither.
@@ -68,15 +70,7 @@ export function honourIdempotencyKeys(app: FastifyInstance, deps: IdempotencyDep
   app.decorateRequest('reservedKey', null);
   app.decorateRequest('reservedId', '');
   app.decorateRequest('repeatsUnanswered', false);
-  app.decorateRequest('firstOf', async function (this: FastifyRequest, id, content) {
-    const key = keyOf(this);
-    if (!key) return id;
-    const text = `${this.method} ${this.url}\n${content}`;
-    const call = await reserveKey(db, key, signer.sign(PURPOSE, text), id);
-    if (call && (!call.reservedId || !signer.isSigned(PURPOSE, text, call.fingerprint))) throw usedForAnother();
-    return call?.reservedId ?? id;
-  });
-
+  decorateStreamed(app, deps);
   decorateOnce(app, deps);
 
   app.addHook('preHandler', async (request, reply) => {
@@ -125,6 +119,26 @@ export function honourIdempotencyKeys(app: FastifyInstance, deps: IdempotencyDep
       });
     }
     return payload;
+  });
+}
+
+function decorateStreamed(app: FastifyInstance, { db, signer }: IdempotencyDeps): void {
+  const textOf = ({ method, url }: FastifyRequest, content: string) => `${method} ${url}\n${content}`;
+  const idOf = (call: StoredCall, text: string) => {
+    if (!call.reservedId || !signer.isSigned(PURPOSE, text, call.fingerprint)) throw usedForAnother();
+    return call.reservedId;
+  };
+  app.decorateRequest('firstOf', async function (this: FastifyRequest, id, content) {
+    const key = keyOf(this);
+    if (!key) return id;
+    const text = textOf(this, content);
+    const call = await reserveKey(db, key, signer.sign(PURPOSE, text), id);
+    return call ? idOf(call, text) : id;
+  });
+  app.decorateRequest('earlierOf', async function (this: FastifyRequest, content) {
+    const key = keyOf(this);
+    const call = key && (await readKey(db, key));
+    return call && idOf(call, textOf(this, content));
   });
 }
 

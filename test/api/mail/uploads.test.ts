@@ -273,4 +273,28 @@ describe('an upload', () => {
     );
     expect(atOnce.map(({ status }) => status).sort()).toEqual([201, 201, 409, 409]);
   });
+
+  it('is shown again to a repeated call, although another one would be more than its key may have', async () => {
+    const key = await calls.keyWith({ accountIds: [calls.accountId] });
+    for (let n = 0; n < 3; n++) await calls.begin(25 * MiB, key);
+    const post = (path: string, name: string, body?: Buffer) =>
+      calls.call('POST', path, { key, headers: { 'idempotency-key': name }, ...(body ? { body } : {}) });
+    const whole = await post('/uploads', 'whole', FILE.subarray(0, 15 * MiB));
+    const parts = await post(`/uploads?size=${10 * MiB}`, 'parts');
+    const begun = await calls.call('PATCH', `/uploads/${parts.json.id}`, {
+      key,
+      body: FILE.subarray(0, 5 * MiB),
+      headers: range(0, 5 * MiB, 10 * MiB),
+    });
+    expect([whole.status, parts.status, begun.json.received]).toEqual([201, 201, 5 * MiB]);
+    const again = await post('/uploads', 'whole', FILE.subarray(0, 15 * MiB));
+    expect([again.status, again.json, again.headers.get('idempotency-replayed')]).toEqual([201, whole.json, 'true']);
+    expect((await post(`/uploads?size=${10 * MiB}`, 'parts')).json).toEqual(begun.json);
+    const other = await post('/uploads', 'whole', FILE.subarray(1, 15 * MiB));
+    expect([other.status, other.json.detail]).toEqual([409, expect.stringContaining('used for another call')]);
+    const unknown = await post('/uploads', 'unknown', FILE.subarray(0, 15 * MiB));
+    expect([unknown.status, unknown.json.detail]).toEqual([409, expect.stringContaining(`more than ${QUOTA} bytes`)]);
+    await calls.call('DELETE', `/uploads/${whole.json.id}`, { key });
+    expect((await post('/uploads', 'unknown', FILE.subarray(0, 15 * MiB))).status).toBe(201);
+  });
 });

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, type Hash } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -12,12 +12,13 @@ import {
   deleteUploads,
   endUpload,
   findUpload,
+  type NewUpload,
   shownUpload,
   type UploadRow,
 } from '../../../outgoing/uploads.ts';
 import { compileValidator } from '../../http/validation.ts';
 import { checkText, isMediaType } from '../../send-input.ts';
-import { storeBody } from '../../uploads.ts';
+import { readBody, storeBody } from '../../uploads.ts';
 import { existing, Id, responses, responsesWith, type RouteDeps, type Routes } from '../route.ts';
 
 const Params = Type.Object({ id: Id('upload') });
@@ -80,8 +81,13 @@ export const uploadRoutes: Routes = (parent, deps) => {
         },
       },
       async (request, reply) => {
-        const upload = await beginUpload(deps, request, request.query);
-        const content = createHash('sha256').update(`${upload.contentType}\n`);
+        const given = newUpload(deps, request, request.query);
+        const content = createHash('sha256').update(`${given.contentType}\n`);
+        const upload = await createUpload(db, given, deps.settings.uploadedBytes);
+        if (!upload) {
+          const earlier = await earlierUpload(deps, request, { most: given.size, content });
+          return reply.code(201).header('Idempotency-Replayed', 'true').send(shownUpload(earlier));
+        }
         let firstId: string;
         let isOffered = false;
         try {
@@ -196,13 +202,12 @@ function sizeOfBody({ headers }: FastifyRequest): number | undefined {
   return encoding === undefined ? 0 : undefined;
 }
 
-/** Checks a new upload before its body is read, and creates it. */
-async function beginUpload(
-  { db, settings }: RouteDeps,
+/** Checks a new upload before its body is read. */
+function newUpload(
+  { settings: { send } }: RouteDeps,
   request: FastifyRequest,
   { filename, size }: { filename?: string; size?: number },
-): Promise<UploadRow> {
-  const { uploadedBytes, send } = settings;
+): NewUpload {
   const sent = sizeOfBody(request);
   checkText('filename', filename, SEND_BOUNDS.fileName);
   if (size === undefined && sent === 0)
@@ -210,17 +215,34 @@ async function beginUpload(
   if (size !== undefined && size > send.attachmentBytes) throw invalid(`size is larger than ${send.attachmentBytes}`);
   const most = size ?? send.attachmentBytes;
   if (sent !== undefined && sent > most) throw invalid(`the body is larger than ${most} bytes`);
-  const upload = await createUpload(
-    db,
-    {
-      id: newId('upload'),
-      apiKeyId: request.caller.apiKeyId,
-      filename: filename ?? null,
-      contentType: typeOf(request),
-      size: size ?? sent ?? most,
-    },
-    uploadedBytes,
-  );
+  return {
+    id: newId('upload'),
+    apiKeyId: request.caller.apiKeyId,
+    filename: filename ?? null,
+    contentType: typeOf(request),
+    size: size ?? sent ?? most,
+  };
+}
+
+/**
+ * The upload of an earlier call with the same key and body, where its key may have no further one. `most`: bytes of the body.
+ * @throws ApiError already_exists when none exists
+ */
+async function earlierUpload(
+  { db, settings: { uploadedBytes } }: RouteDeps,
+  request: FastifyRequest,
+  { most, content }: { most: number; content: Hash },
+): Promise<UploadRow> {
+  let upload: UploadRow | undefined;
+  if (request.headers['idempotency-key'] !== undefined) {
+    if (sizeOfBody(request) !== 0) {
+      await readBody(request.body as Readable, most, (piece) => content.update(piece)).catch((error: unknown) => {
+        throw atEnd(request, error);
+      });
+    }
+    const id = await request.earlierOf(content.digest('hex'));
+    if (id !== undefined) upload = await findUpload(db, id);
+  }
   if (upload) return upload;
   throw new ApiError(
     'already_exists',
