@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { CancelledFailure, TimeoutFailure, WorkflowUpdateRPCTimeoutOrCancelledError } from '@temporalio/client';
+import type { DevicePoll } from '../../src/activities/device-sign-in.ts';
 import { toFailure, withFailures } from '../../src/activities/failures.ts';
 import { createRemoveActivities } from '../../src/activities/remove.ts';
 import { announceWorker } from '../../src/db/coordination/workers.ts';
@@ -18,7 +19,7 @@ import { MailError } from '../../src/mail-wire/mail-error.ts';
 import { newId } from '../../src/new-id.ts';
 import { createSecrets } from '../../src/security/secrets.ts';
 import { openStorage, type Storage } from '../../src/storage/storage.ts';
-import { connectWorkflowId, removeWorkflowId } from '../../src/workflows/names.ts';
+import { connectWorkflowId, deviceWorkflowId, removeWorkflowId } from '../../src/workflows/names.ts';
 import { testDatabase, type TestDatabase } from '../helpers/servers/postgres.ts';
 import { endRun } from '../helpers/assert/end-run.ts';
 import { storeAccount } from '../helpers/product/stored-account.ts';
@@ -34,6 +35,7 @@ let announcing: NodeJS.Timeout;
 
 /** What the mail servers and the storage do, as each test wants it. */
 let verify: (intentId: string) => Promise<string>;
+let poll: () => Promise<DevicePoll>;
 let wipe: () => Promise<void> = async () => {};
 const startedAccounts: string[] = [];
 
@@ -50,6 +52,7 @@ beforeAll(async () => {
   workers = await startTestWorkers({
     ...withFailures({
       verifyMailbox: async ({ intentId }: { intentId: string }) => ({ accountId: await verify(intentId) }),
+      pollDevice: () => poll(),
       startAccount: async ({ accountId }: { accountId: string }) => {
         startedAccounts.push(accountId);
       },
@@ -252,6 +255,21 @@ describe('connecting', () => {
     expect((await idle.client.workflow.getHandle(call.workflowId).describe()).status.name).toBe('TERMINATED');
     await idle.close();
   }, 20_000);
+});
+
+describe('waiting for an owner who signs in on another device', () => {
+  it('has one run, whether it has ended or not when it is started again', async () => {
+    const id = newId('deviceSignIn');
+    poll = async () => ({ waitS: 1 });
+    await commands.connectByDevice(id, 0);
+    const run = workers.client.workflow.getHandle(deviceWorkflowId(id));
+    const { runId } = await run.describe();
+    await commands.connectByDevice(id, 0);
+    poll = async () => ({ over: true });
+    await run.result();
+    await commands.connectByDevice(id, 0);
+    expect((await run.describe()).runId).toBe(runId);
+  });
 });
 
 describe('removing', () => {

@@ -1,4 +1,4 @@
-import type { Client } from '@temporalio/client';
+import { type Client, WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
 import type { AuthIntent, ConnectIntent } from '../../contract/account.ts';
 import { ApiError } from '../../contract/errors.ts';
 import { isId } from '../../contract/ids.ts';
@@ -118,7 +118,7 @@ async function connectMailbox(
   throw workflowErrorToApiError(failure, LATE_CONNECT, { notDone: NOTHING_SAVED, mayBeDone: NOTHING_SAVED });
 }
 
-/** Starts the run that waits for the owner. */
+/** Starts the run that waits for the owner, once. */
 async function connectByDevice({ client }: CommandDeps, signInId: string, intervalS: number): Promise<void> {
   try {
     await client.workflow.start(WORKFLOWS.connectByDevice, {
@@ -126,8 +126,10 @@ async function connectByDevice({ client }: CommandDeps, signInId: string, interv
       workflowId: deviceWorkflowId(signInId),
       args: [{ signInId, intervalS }],
       staticSummary: 'wait for an owner who signs in on another device, then connect the mailbox',
+      workflowIdReusePolicy: 'REJECT_DUPLICATE',
     });
   } catch (error) {
+    if (error instanceof WorkflowExecutionAlreadyStartedError) return;
     throw workflowErrorToApiError(error, NOTHING_SAVED);
   }
 }

@@ -3,19 +3,29 @@ import { CreateDeviceSignIn, DeviceSignIn } from '../../contract/oauth.ts';
 import { ApiError } from '../../contract/errors.ts';
 import { getAccount } from '../../db/queries/accounts.ts';
 import { getApp } from '../../db/queries/oauth-apps.ts';
-import { getDeviceSignIn, saveDeviceSignIn, toDeviceSignIn } from '../../db/access/device-sign-ins.ts';
-import { newId } from '../../new-id.ts';
+import {
+  getDeviceSignIn,
+  saveDeviceSignIn,
+  type StoredDeviceSignIn,
+  toDeviceSignIn,
+} from '../../db/access/device-sign-ins.ts';
 import { beginDevice } from '../../oauth/device.ts';
 import { judge } from '../../oauth/faults.ts';
 import { NoToken } from '../../oauth/request.ts';
-import { existing, Id, responses, type Routes } from './route.ts';
+import { existing, Id, responses, type RouteDeps, type Routes } from './route.ts';
 
 /** Routes of sign-ins on another device (RFC 8628), for hosts without a browser. */
-export const deviceSignInRoutes: Routes = (app, { db, secrets, fetch, commands }) => {
+export const deviceSignInRoutes: Routes = (app, deps) => {
+  const { db, secrets } = deps;
   app.post(
     '/oauth/device',
     {
-      config: { reach: 'installation', idempotent: true, audit: 'device_sign_in.create' },
+      config: {
+        reach: 'installation',
+        idempotent: true,
+        reserves: 'deviceSignIn',
+        audit: 'device_sign_in.create',
+      },
       schema: {
         tags: ['Accounts'],
         operationId: 'createDeviceSignIn',
@@ -32,22 +42,11 @@ export const deviceSignInRoutes: Routes = (app, { db, secrets, fetch, commands }
         ),
       },
     },
-    async ({ body }) => {
-      const stored = existing(await getApp(db, secrets, body.app_id), 'OAuth app');
-      if (body.account_id !== undefined) existing(await getAccount(db, body.account_id), 'account');
-      const code = await beginDevice(fetch, stored).catch((error: unknown) => {
-        if (!(error instanceof NoToken)) throw error;
-        const { fault, detail } = judge(error.failure);
-        throw new ApiError(fault === 'provider' ? 'provider_error' : 'provider_rejected', detail, { cause: error });
-      });
-      if (!code) throw new ApiError('invalid_parameters', 'the provider of this app has no sign-in on another device');
-      const { expiresAt, ...secret } = code;
-      const id = newId('deviceSignIn');
-      const request = { ...secret, mailbox: body };
-      const row = { id, appId: stored.id, request, createdAt: new Date(), expiresAt };
-      await saveDeviceSignIn(db, secrets, row);
-      await commands.connectByDevice(id, code.intervalS);
-      return toDeviceSignIn({ ...row, intentId: null, accountId: null, failure: '' });
+    async ({ body, reservedId: id }) => {
+      const signIn = (await getDeviceSignIn(db, secrets, id)) ?? (await beginSignIn(deps, id, body));
+      const shown = toDeviceSignIn(signIn);
+      if (shown.status === 'waiting') await deps.commands.connectByDevice(id, signIn.request.intervalS);
+      return shown;
     },
   );
 
@@ -67,3 +66,23 @@ export const deviceSignInRoutes: Routes = (app, { db, secrets, fetch, commands }
     async ({ params }) => toDeviceSignIn(existing(await getDeviceSignIn(db, secrets, params.id), 'sign-in')),
   );
 };
+
+/** Begins a sign-in at the provider and stores it. Of calls with one id, all get what the first has stored. */
+async function beginSignIn(
+  { db, secrets, fetch }: RouteDeps,
+  id: string,
+  mailbox: CreateDeviceSignIn,
+): Promise<StoredDeviceSignIn> {
+  const app = existing(await getApp(db, secrets, mailbox.app_id), 'OAuth app');
+  if (mailbox.account_id !== undefined) existing(await getAccount(db, mailbox.account_id), 'account');
+  const code = await beginDevice(fetch, app).catch((error: unknown) => {
+    if (!(error instanceof NoToken)) throw error;
+    const { fault, detail } = judge(error.failure);
+    throw new ApiError(fault === 'provider' ? 'provider_error' : 'provider_rejected', detail, { cause: error });
+  });
+  if (!code) throw new ApiError('invalid_parameters', 'the provider of this app has no sign-in on another device');
+  const { expiresAt, ...secret } = code;
+  const request = { ...secret, mailbox };
+  await saveDeviceSignIn(db, secrets, { id, appId: app.id, request, createdAt: new Date(), expiresAt });
+  return existing(await getDeviceSignIn(db, secrets, id), 'sign-in');
+}

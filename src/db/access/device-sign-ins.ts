@@ -35,14 +35,17 @@ export interface StoredDeviceSignIn {
 
 const locationOf = (id: string) => ({ table: 'device_sign_ins', column: 'request', id });
 
-/** Stores a sign-in that begins now. */
+/** Stores a sign-in that begins now, unless one with its id is stored. */
 export async function saveDeviceSignIn(
   db: Queryable,
   sealer: Sealer,
   { request, ...row }: Pick<StoredDeviceSignIn, 'id' | 'appId' | 'request' | 'createdAt' | 'expiresAt'>,
 ): Promise<void> {
   const sealed = sealer.seal(locationOf(row.id), JSON.stringify(request));
-  await db.insert(deviceSignIns).values({ ...row, request: sealed });
+  await db
+    .insert(deviceSignIns)
+    .values({ ...row, request: sealed })
+    .onConflictDoNothing();
 }
 
 /** Undefined when it does not exist. */

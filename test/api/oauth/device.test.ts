@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, beforeEach, expect, it } from '@jest/globals';
+import { ApiError } from '../../../src/contract/errors.ts';
 import type { DeviceSignIn, OAuthApp } from '../../../src/contract/oauth.ts';
 import { endDeviceSignIn } from '../../../src/db/access/device-sign-ins.ts';
+import { waitFor } from '../../helpers/assert/wait.ts';
 import { type ApiUnderTest, apiUnderTest } from '../../helpers/product/api-under-test.ts';
 import { LOOPBACK_FETCH } from '../../helpers/product/mail-session.ts';
 import { storeAccount } from '../../helpers/product/stored-account.ts';
@@ -10,10 +12,15 @@ let api: ApiUnderTest;
 let server: AuthServer;
 let app: OAuthApp;
 let begun: [string, number][];
+/** resolves when the first run of a test is started */
+let startsFirst: Promise<void> | undefined;
 
 beforeAll(async () => {
   server = await startAuthServer();
-  const connectByDevice = async (id: string, intervalS: number) => void begun.push([id, intervalS]);
+  const connectByDevice = async (id: string, intervalS: number) => {
+    begun.push([id, intervalS]);
+    if (begun.length === 1) await startsFirst;
+  };
   api = await apiUnderTest({ deps: { fetch: LOOPBACK_FETCH }, commands: { connectByDevice } });
   app = await create({});
 });
@@ -23,6 +30,7 @@ afterAll(async () => {
 });
 beforeEach(() => {
   begun = [];
+  startsFirst = undefined;
 });
 
 async function create(more: object): Promise<OAuthApp> {
@@ -41,8 +49,8 @@ async function create(more: object): Promise<OAuthApp> {
   return (await api.call('POST', '/oauth/apps', { body })).json();
 }
 
-const begin = (more: object = {}) =>
-  api.call('POST', '/oauth/device', { body: { app_id: app.id, user: 'ann@example.test', ...more } });
+const begin = (more: object = {}, headers: Record<string, string> = {}) =>
+  api.call('POST', '/oauth/device', { body: { app_id: app.id, user: 'ann@example.test', ...more }, headers });
 const read = ({ id }: DeviceSignIn) => api.get<DeviceSignIn>(`/oauth/device/${id}`);
 
 it('begins with a code and a page for the owner, and a run that waits', async () => {
@@ -66,6 +74,35 @@ it('begins with a code and a page for the owner, and a run that waits', async ()
   ]);
   expect(begun).toEqual([[signIn.id, 5]]);
   expect(await read(signIn)).toEqual(signIn);
+});
+
+it('is the same for all calls with one Idempotency-Key, whether or not the first has ended', async () => {
+  let endFirst = () => {};
+  startsFirst = new Promise((resolve) => (endFirst = resolve));
+  const call = async () => {
+    const { statusCode, body } = await begin({}, { 'idempotency-key': 'same' });
+    return [statusCode, body];
+  };
+  const first = call();
+  await waitFor(() => begun.length === 1);
+  const [second, third] = await Promise.all([call(), call()]);
+  endFirst();
+  expect([second, third, await call()]).toEqual([await first, await first, await first]);
+  const id = begun[0]?.[0] ?? '';
+  expect(new Set(begun.map(([each]) => each))).toEqual(new Set([id]));
+  const different = await begin({ user: 'bob@example.test' }, { 'idempotency-key': 'same' });
+  expect(different.statusCode).toBe(409);
+});
+
+it('whose run could not be started is completed by the next call with its Idempotency-Key', async () => {
+  startsFirst = Promise.reject(new ApiError('service_unavailable', 'away'));
+  startsFirst.catch(() => {});
+  expect((await begin({}, { 'idempotency-key': 'again' })).statusCode).toBe(503);
+  const signIn = (await begin({}, { 'idempotency-key': 'again' })).json<DeviceSignIn>();
+  expect(begun).toEqual([
+    [signIn.id, 5],
+    [signIn.id, 5],
+  ]);
 });
 
 it('ends with the account, with a reason, or after its time', async () => {
