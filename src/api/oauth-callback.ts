@@ -4,6 +4,7 @@ import type { AuthIntent } from '../contract/account.ts';
 import type { StoredApp } from '../db/queries/oauth-apps.ts';
 import { getApp } from '../db/queries/oauth-apps.ts';
 import { changeSignIn, getSignIn, saveSignIn, signInIdOf, signInLocation } from '../db/access/oauth-sign-ins.ts';
+import { judge } from '../oauth/faults.ts';
 import { authorizationUrl, newSignInSecrets, readResponse } from '../oauth/sign-in.ts';
 import type { Secrets } from '../security/secrets.ts';
 import type { ApiDeps } from './deps.ts';
@@ -131,7 +132,7 @@ async function firstNextOf({ db, secrets }: ApiDeps, id: string, { raw }: Fastif
 
 /** What the provider says of a sign-in. */
 async function resultOf(
-  { db, secrets, settings }: ApiDeps,
+  { db, secrets, settings, logger }: ApiDeps,
   appId: string,
   { state, codeVerifier }: SignInRequest,
   query: URLSearchParams,
@@ -139,7 +140,14 @@ async function resultOf(
   const app = await getApp(db, secrets, appId);
   if (!app) return { error: 'provider_rejected' };
   const response = readResponse(app, query, state);
-  if ('error' in response) return response;
+  if ('error' in response) {
+    const { error, description } = response;
+    const { fault, detail } = judge({ status: 400, error, description });
+    // an organization may have disabled the app
+    if (fault !== 'app' && error !== 'unauthorized_client') return { error };
+    logger.warn({ appId: app.id, detail }, 'provider refused an OAuth app at a sign-in');
+    return { error: 'provider_rejected' };
+  }
   const { code } = response;
   const redirectUrl = redirectUrlOf(settings.publicUrl);
   return { signIn: { app_id: app.id, code, code_verifier: codeVerifier, redirect_url: redirectUrl } };

@@ -64,7 +64,7 @@ const ROWS: readonly Row[] = [
   {
     description: aadsts(700016),
     fault: 'app',
-    meaning: 'the provider knows no app with this client id in this tenant',
+    meaning: 'the provider knows no app with this client id in this tenant: check both',
   },
   {
     description: aadsts(7000218),

@@ -63,14 +63,14 @@ export async function authorizationUrl(
 
 /**
  * Reads the response of the provider, as the query of the redirect.
- * `error`: as the provider names it, or `invalid_response` when the response is not that of this sign-in: wrong state, or an
- * `iss` of another server (RFC 9207)
+ * `error` and `description`: as the provider names it (RFC 6749, 4.1.2.1), or `invalid_response` when the response is not that of
+ * this sign-in: wrong state, or an `iss` of another server (RFC 9207)
  */
 export function readResponse(
   app: StoredApp,
   query: URLSearchParams,
   state: string,
-): { code: string } | { error: string } {
+): { code: string } | { error: string; description: string } {
   const { issuer } = app.endpoints;
   const iss = query.get('iss');
   const server = { issuer: issuer ?? iss ?? app.endpoints.tokenUrl };
@@ -78,7 +78,8 @@ export function readResponse(
     const parameters = oauth.validateAuthResponse(server, { client_id: app.clientId }, query, state);
     return { code: parameters.get('code') ?? '' };
   } catch (error) {
-    return { error: error instanceof oauth.AuthorizationResponseError ? error.error : 'invalid_response' };
+    if (!(error instanceof oauth.AuthorizationResponseError)) return { error: 'invalid_response', description: '' };
+    return { error: error.error, description: error.error_description ?? '' };
   }
 }
 

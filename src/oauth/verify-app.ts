@@ -48,10 +48,15 @@ async function checkClient(fetch: OutboundFetch, app: StoredApp, redirectUrl: st
   if (!failure) return [accepted];
   const { fault, detail } = judge(failure);
   if (isAboutRedirect(failure)) return [accepted, { subject: 'redirect', outcome: 'wrong', detail }];
-  if (fault === 'app') return [{ subject: 'client', outcome: 'wrong', detail }];
+  if (fault === 'app' || isDisabled(failure)) return [{ subject: 'client', outcome: 'wrong', detail }];
   // it looked at the code, after it had accepted the client
   if (failure.error === 'invalid_grant') return [accepted];
   return [{ subject: 'client', outcome: 'unknown', detail }];
+}
+
+/** In the tenant of the app itself: no account can use it. */
+function isDisabled({ description = '' }: TokenFailure): boolean {
+  return /AADSTS7000112(?!\d)/.test(description);
 }
 
 function isAboutRedirect({ error, description = '' }: TokenFailure): boolean {

@@ -210,6 +210,28 @@ describe('a verification', () => {
     ]);
   });
 
+  it.each([
+    [
+      'unauthorized_client',
+      "AADSTS700016: Application with identifier 'a' was not found.",
+      /no app with this client id/,
+    ],
+    ['unauthorized_client', "AADSTS7000112: Application 'a'(Mail) is disabled.", /disabled in the organization/],
+    ['invalid_client', 'AADSTS7000215: Invalid client secret provided.', /secret is wrong: enter the value/],
+    [
+      'invalid_client',
+      "AADSTS7000222: The provided client secret keys for app 'a' are expired.",
+      /secret.*has expired/,
+    ],
+  ])('says what is wrong with the app in the words of Microsoft (%s, %s)', async (error, error_description, detail) => {
+    server.script = () => ({ status: 400, body: { error, error_description } });
+    const { ok, checks } = await verify(custom());
+    expect([ok, checks]).toEqual([
+      false,
+      [{ subject: 'client', outcome: 'wrong', detail: expect.stringMatching(detail) }],
+    ]);
+  });
+
   it('does not blame the app for a server that is away', async () => {
     server.script = () => ({ status: 503, body: 'busy' });
     const { ok, checks } = await verify(custom());

@@ -1,14 +1,24 @@
+import { randomUUID } from 'node:crypto';
+import { Writable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { sleep } from '../../../src/async.ts';
 import type { ConnectIntent } from '../../../src/contract/account.ts';
 import { newId } from '../../../src/new-id.ts';
+import { createLogger } from '../../../src/runtime/logger.ts';
 import { waitFor } from '../../helpers/assert/wait.ts';
 import { type ApiUnderTest, apiUnderTest } from '../../helpers/product/api-under-test.ts';
 
 let api: ApiUnderTest;
 let connectMailbox: (intent: ConnectIntent) => Promise<string>;
 const connects: ConnectIntent[] = [];
+const lines: Record<string, unknown>[] = [];
 beforeAll(async () => {
+  const sink = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      lines.push(JSON.parse(chunk.toString()) as Record<string, unknown>);
+      done();
+    },
+  });
   api = await apiUnderTest({
     commands: {
       connectMailbox: async (intent) => {
@@ -16,6 +26,7 @@ beforeAll(async () => {
         return connectMailbox(intent);
       },
     },
+    deps: { logger: createLogger('warn', 'api', sink) },
   });
 });
 afterAll(() => api.close());
@@ -123,6 +134,34 @@ describe('a response of the provider', () => {
     expect([targetOf((await first).body), targetOf((await reloaded).body)]).toEqual([done, done]);
     expect(targetOf((await returnTo(url, cookie, { code: 'c1' })).body)).toBe(done);
     expect(connects).toEqual([expect.objectContaining({ sign_in: expect.objectContaining({ code: 'c1' }) })]);
+  });
+});
+
+describe('a provider that refuses the app', () => {
+  it.each([
+    [
+      "AADSTS700016: Application with identifier 'c' was not found in the directory 'Contoso'.",
+      /no app with this client id/,
+    ],
+    ["AADSTS7000112: Application 'c'(Mail of Contoso) is disabled.", /disabled in the organization/],
+  ])('is logged with the reason, and the page says who has to act (%s)', async (error_description, reason) => {
+    const host = `${randomUUID()}.example.test`;
+    const app = { provider: 'microsoft', name: 'Test', client_id: 'c', client_secret: 's', hosts: [host] };
+    const { id } = (await api.call('POST', '/oauth/apps', { body: app })).json<{ id: string }>();
+    const link = await newLink();
+    const { url, cookie } = await begin(link, { user: 'ann@example.test', imap: side(host), smtp: side(host) });
+    const state = new URL(url).searchParams.get('state') ?? '';
+    const query = new URLSearchParams({ state, error: 'unauthorized_client', error_description });
+    const returned = await api.app.inject({ url: `/connect/oauth/callback?${query.toString()}`, headers: { cookie } });
+    expect(targetOf(returned.body)).toBe(`${link}?error=provider_rejected`);
+    expect(lines).toContainEqual(
+      expect.objectContaining({
+        msg: 'provider refused an OAuth app at a sign-in',
+        appId: id,
+        detail: expect.stringMatching(reason),
+      }),
+    );
+    expect(JSON.stringify(lines)).not.toContain('Contoso');
   });
 });
 
