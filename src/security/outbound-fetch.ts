@@ -3,6 +3,7 @@ import https from 'node:https';
 import { isIP } from 'node:net';
 import { isLoopback, type Outbound } from './outbound.ts';
 import { onUnanswered } from './unanswered.ts';
+import { userInfoOf } from './user-info.ts';
 
 export interface FetchOptions {
   outbound: Pick<Outbound, 'resolve'>;
@@ -59,6 +60,7 @@ export function createOutboundFetch(options: FetchOptions): OutboundFetch {
 function call(url: URL, address: string, init: FetchInit, { maxBytes, ca }: FetchOptions): Promise<Response> {
   const body = init.body ? Buffer.from(init.body.toString()) : undefined;
   const isSecure = url.protocol === 'https:';
+  const auth = userInfoOf(url);
   return new Promise<Response>((resolve, reject) => {
     const request = (isSecure ? https : http).request({
       method: init.method ?? 'GET',
@@ -66,7 +68,7 @@ function call(url: URL, address: string, init: FetchInit, { maxBytes, ca }: Fetc
       port: url.port || (isSecure ? 443 : 80),
       path: url.pathname + url.search,
       headers: { ...init.headers, host: url.host, ...(body ? { 'content-length': body.length } : {}) },
-      ...(url.username ? { auth: `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}` } : {}),
+      ...(auth === undefined ? {} : { auth }),
       ...(isIP(url.hostname.replace(/^\[|\]$/g, '')) ? {} : { servername: url.hostname }),
       ...(ca === undefined ? {} : { ca }),
       agent: false,

@@ -9,8 +9,17 @@ import { listenOnFreePort } from '../helpers/servers/free-port.ts';
 let server: Server;
 let url: string;
 let answer = '';
+let request = '';
 beforeAll(async () => {
-  server = createServer((socket) => void socket.on('error', () => {}).once('data', () => socket.end(answer)));
+  server = createServer(
+    (socket) =>
+      void socket
+        .on('error', () => {})
+        .once('data', (data) => {
+          request = data.toString();
+          socket.end(answer);
+        }),
+  );
   url = `http://127.0.0.1:${await listenOnFreePort(server)}/`;
 });
 afterAll(() => new Promise((resolve) => server.close(resolve)));
@@ -33,4 +42,15 @@ it.each(['101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x', '101 x'
 it.each([200, 204, 304, 404, 599])('a response with the status %i is one', async (status) => {
   answer = `HTTP/1.1 ${status} x\r\nContent-Length: 0\r\n\r\n`;
   expect((await fetch(url)).status).toBe(status);
+});
+
+it.each([
+  ['ann:p%40ss', 'ann:p@ss'],
+  ['ann:100%', 'ann:100%'],
+  ['100%zz:%41', '100%zz:A'],
+  [':only', ':only'],
+])('the user and password %s of a URL are sent as %s', async (given, sent) => {
+  answer = 'HTTP/1.1 200 x\r\nContent-Length: 0\r\n\r\n';
+  await fetch(url.replace('http://', `http://${given}@`));
+  expect(request).toContain(`Authorization: Basic ${btoa(sent)}`);
 });

@@ -5,6 +5,7 @@ import type { Duplex } from 'node:stream';
 import { urlToHttpOptions } from 'node:url';
 import { types } from 'node:util';
 import type { Outbound, VettedAddress } from '../../security/outbound.ts';
+import { withoutUserInfo } from '../../security/user-info.ts';
 
 type Connected = (err: Error | null, socket?: Duplex) => void;
 /** The destination of a connection: the host as in the URL, the port, the server name for TLS, … */
@@ -34,7 +35,7 @@ export function createAgents(outbound: Pick<Outbound, 'resolve'>, ca?: string): 
 /** Closes the idle connections to the host and port of a URL: the next call opens a new one. */
 export function closeIdle(agents: Agents, url: URL): void {
   const secure = url.protocol === 'https:';
-  const { hostname, port = secure ? 443 : 80 } = urlToHttpOptions(url);
+  const { hostname, port = secure ? 443 : 80 } = urlToHttpOptions(withoutUserInfo(url));
   for (const [name, idle] of Object.entries((secure ? agents.https : agents.http).freeSockets)) {
     if (name.startsWith(`${hostname}:${port}:`)) for (const socket of [...(idle ?? [])]) socket.destroy();
   }

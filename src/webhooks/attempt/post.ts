@@ -6,6 +6,7 @@ import { types } from 'node:util';
 import type { PostErrorKind } from '../../contract/webhook.ts';
 import { type Outbound, OutboundRefused, OutboundUnresolved } from '../../security/outbound.ts';
 import { onUnanswered } from '../../security/unanswered.ts';
+import { userInfoOf, withoutUserInfo } from '../../security/user-info.ts';
 import { type Agents, closeIdle, createAgents } from './agents.ts';
 
 export interface PostRequest {
@@ -127,7 +128,8 @@ function boundReceived(call: ClientRequest, socket: Socket): void {
 function begin(agents: Agents, request: PostRequest, signal: AbortSignal): ClientRequest {
   const url = new URL(request.url);
   const secure = url.protocol === 'https:';
-  const { hostname, port, path, auth } = urlToHttpOptions(url);
+  const { hostname, port, path } = urlToHttpOptions(withoutUserInfo(url));
+  const auth = userInfoOf(url);
   const hasOwnAuth = request.headers.some(({ name }) => name.toLowerCase() === 'authorization');
   const call = (secure ? https : http).request({
     method: 'POST',

@@ -110,6 +110,8 @@ describe('a call', () => {
     const url = await web((response) => response.end());
     await post(url.replace('http://', 'http://user:p%40ss@'));
     expect(got[0]?.headers.join(' ')).toContain(`Authorization Basic ${btoa('user:p@ss')}`);
+    await post(url.replace('http://', 'http://user:100%@'));
+    expect(got[1]?.headers.join(' ')).toContain(`Authorization Basic ${btoa('user:100%')}`);
   });
 
   it('sends an Authorization header of the endpoint instead', async () => {

@@ -1,0 +1,20 @@
+/**
+ * The user and password of a URL, as `user:password`; undefined: it has none. A `%` that begins no escape (RFC 3986, 2.1) stands for
+ * itself, as browsers read it.
+ */
+export function userInfoOf({ username, password }: URL): string | undefined {
+  return username === '' && password === '' ? undefined : `${decoded(username)}:${decoded(password)}`;
+}
+
+/** The URL without its user and password. */
+export function withoutUserInfo(url: URL): URL {
+  return Object.assign(new URL(url), { username: '', password: '' });
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
