@@ -24,7 +24,7 @@ const copying = (from: string, to: string) => `
 
 beforeEach(() => {
   root = mkdtempSync(join(tmpdir(), 'build-'));
-  for (const name of ['build.mjs', 'built.mjs', 'install.mjs']) {
+  for (const name of ['build.mjs', 'built.mjs', 'in-use.mjs', 'install.mjs', 'start.mjs']) {
     mkdirSync(join(root, 'scripts'), { recursive: true });
     copyFileSync(join(PROJECT, 'scripts', name), join(root, 'scripts', name));
   }
@@ -65,13 +65,13 @@ it('builds everything again after a build that was interrupted, also from the so
   expect(built()).toEqual(earlier);
 });
 
-describe('a command on what npm start stores', () => {
+describe('beside npm start', () => {
   /** As an `npm start` leaves it, which runs. */
   const lock = (began: string | undefined) => write('.data/lock', JSON.stringify({ pid: process.pid, began }));
   const later = 'the code of the later version\n';
-
   beforeEach(() => {
     run('build.mjs', []);
+    write('dist/start.js', "console.log('DATA_DIR is in use');");
     mkdirSync(join(root, 'dist', 'src', 'runtime'), { recursive: true });
     copyFileSync(
       new URL(builtModule('runtime/process-handle')),
@@ -82,14 +82,28 @@ describe('a command on what npm start stores', () => {
     write('package-lock.json', '{ "packages": { "node_modules/another": { "version": "1.0.0" } } }');
     write('npm.cjs', `require('fs').copyFileSync('package-lock.json', 'node_modules/.package-lock.json');`);
   });
+  const start = () => run('start.mjs', [], { npm_execpath: join(root, 'npm.cjs') });
+
+  it('another one on its folder is refused before anything is installed or built', () => {
+    lock(handleOf(process.pid)?.began);
+    const before = built();
+    expect(start()).toMatchObject({ status: 0, stdout: 'DATA_DIR is in use\n' });
+    expect(built()).toEqual(before);
+    expect(read('node_modules/.package-lock.json')).not.toContain('another');
+    lock('long ago');
+    expect(start().status).toBe(0);
+    expect(built()).not.toEqual(before);
+    expect(read('node_modules/.package-lock.json')).toContain('another');
+  });
+
   const command = (env = {}) => run('built.mjs', ['backup'], { npm_execpath: join(root, 'npm.cjs'), ...env });
 
-  it('installs and builds when the sources are newer', () => {
+  it('a command on what it stores installs and builds when the sources are newer', () => {
     expect(command()).toMatchObject({ status: 0, stdout: later });
     expect(read('node_modules/.package-lock.json')).toContain('another');
   });
 
-  it('changes nothing that runs while npm start does: it runs what that has built, and says so', () => {
+  it('a command on what it stores changes nothing: it runs what is built, and says so', () => {
     lock(handleOf(process.pid)?.began);
     const before = built();
     expect(command()).toMatchObject({
@@ -106,7 +120,7 @@ describe('a command on what npm start stores', () => {
     expect(command({ DATA_DIR: join(root, '.data') }).stdout).toBe('the code of the earlier version\n');
   });
 
-  it('builds when that npm start has ended, another folder is meant, or nothing is built', () => {
+  it('a command builds when that npm start has ended, another folder is meant, or nothing is built', () => {
     lock('long ago');
     expect(command().stdout).toBe(later);
     checkOut('last');
