@@ -1,7 +1,10 @@
+import { sql } from 'drizzle-orm';
 import type pg from 'pg';
 import { isId } from '../../contract/ids.ts';
 import { ENDPOINT_NAME, PUBLIC_URL } from './endpoint-name.ts';
 import { LOOKED_UP, type LookedUp, type LookupHit } from '../../contract/lookup.ts';
+import { compile } from '../driver/statement.ts';
+import { messageIdsOf } from './mail/sent-email.ts';
 
 /** Objects that a lookup lists at most. */
 export const MOST_HITS = 20;
@@ -29,11 +32,13 @@ const BY_ID: Record<LookedUp, string> = {
   oauthApp: `select id, null as account_id, null as email_id, name from oauth_apps where id = $1`,
 };
 
+const MESSAGE_IDS = compile(messageIdsOf(sql.raw('a.id'), sql.raw('$1')))().text;
+
 /** Selects emails of all accounts by their Message-ID $1, by the index of each account. */
 const BY_MESSAGE_ID = `
   select 'email' as kind, found.* from accounts a cross join lateral (
     select id, account_id, id as email_id, subject as name from emails e
-    where e.account_id = a.id and e.message_id = $1 order by date desc limit ${MOST_HITS}) found
+    where e.account_id = a.id and e.message_id = any(${MESSAGE_IDS}) order by date desc limit ${MOST_HITS}) found
   where a.removed_at is null`;
 
 /** Selects accounts and endpoints whose name, address or URL has the LIKE pattern $1. */

@@ -1,6 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { eq } from 'drizzle-orm';
 import type { EmailList } from '../../../src/contract/email.ts';
 import type { ThreadList } from '../../../src/contract/thread.ts';
+import type { LookupList } from '../../../src/contract/lookup.ts';
+import { emails, sends } from '../../../src/db/schema/index.ts';
 import { newId } from '../../../src/new-id.ts';
 import { fillAccount } from '../../helpers/assert/many-emails.ts';
 import { storeEmail, storeFolder } from '../../helpers/assert/rows.ts';
@@ -81,4 +84,45 @@ it('lists threads with an email that passes all filters of emails', async () => 
   expect(await ids(`q=hazel&folder_id=${inbox}`)).toEqual([]);
   expect(await ids(`exclude_folder=${archive}`)).toEqual([threadId]);
   expect(await ids('subject=offer')).toEqual([threadId]);
+});
+
+it('find an email by both of its Message-IDs where the SMTP server has replaced the first', async () => {
+  const { db } = api.database;
+  const owner = await storeAccount(api.database);
+  const folder = await storeFolder(api.database, owner, { role: 'SENT' });
+  const [filed, appended] = [
+    await storeEmail(api.database, owner, { folders: [folder] }),
+    await storeEmail(api.database, owner, { folders: [folder] }),
+  ];
+  const [ours, theirs] = ['ours@x.test', 'theirs@prod.outlook.com'];
+  const sent = { accountId: owner, state: 'sent', apiKeyId: 'pk_1', apiKeyName: 'key' };
+  const times = { createdAt: new Date(), updatedAt: new Date() };
+  const store = async (email: { id: string }, stored: string, prefix: string) => {
+    const ids = { messageId: `<${prefix}${ours}>`, serverMessageId: `<${prefix}${theirs}>` };
+    await db.insert(sends).values({ ...sent, ...times, ...ids, id: email.id });
+    await db
+      .update(emails)
+      .set({ messageId: `<${prefix}${stored}>` })
+      .where(eq(emails.id, email.id));
+  };
+  await store(filed, theirs, 'a-');
+  // the copy that the API appends has the Message-ID of the API
+  await store(appended, ours, 'b-');
+  const ids = async (path: string) => (await api.get<Page>(path)).data.map(({ id }) => id);
+  for (const [{ id, threadId }, prefix] of [
+    [filed, 'a-'],
+    [appended, 'b-'],
+  ] as const) {
+    for (const messageId of [ours, theirs].map((name) => prefix + name)) {
+      for (const scope of [`/${owner}`, `/${owner}/folders/${folder}`, '']) {
+        expect(await ids(`${scope}/emails?message_id=${messageId}`)).toEqual([id]);
+      }
+      for (const scope of [`/${owner}`, '']) {
+        expect(await ids(`${scope}/threads?message_id=${messageId}`)).toEqual([threadId]);
+      }
+      const { data } = await api.get<LookupList>(`/lookup?q=${encodeURIComponent(`<${messageId}>`)}`);
+      expect(data.map((hit) => hit.id)).toEqual([id]);
+    }
+  }
+  expect(await ids(`/${accounts[0]}/emails?message_id=a-${ours}`)).toEqual([]);
 });

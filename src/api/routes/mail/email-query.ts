@@ -46,7 +46,13 @@ export const EmailQuery = Type.Object({
     Type.String({ maxLength: 8192, description: 'ids of folders to exclude, separated by commas' }),
   ),
   thread_id: Type.Optional(Type.String({ maxLength: 256, description: '`thr_…`' })),
-  message_id: Type.Optional(Type.String({ maxLength: 998, description: 'Message-ID, with or without angle brackets' })),
+  message_id: Type.Optional(
+    Type.String({
+      maxLength: 998,
+      description:
+        'Message-ID, with or without angle brackets; of a sent email whose Message-ID the SMTP server has replaced, either one',
+    }),
+  ),
   meta_only: MetaOnly,
   fields: Type.Optional(
     Type.String({

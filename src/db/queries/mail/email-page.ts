@@ -6,6 +6,7 @@ import { slot } from '../../driver/statement.ts';
 import { type PagedList, searchedText, searchPage, textConditions } from './email-search.ts';
 import { isGoingAway } from '../pending-removal.ts';
 import { storedIdsOf, threadOf } from './merging-threads.ts';
+import { messageIdsOf } from './sent-email.ts';
 
 /** Filters of a list of emails, combined with AND. */
 export interface EmailFilter {
@@ -177,7 +178,7 @@ function driver(filter: EmailFilter, account: SQL): Driver {
   const ofSearch = addressConditions(filter);
   const searches = [filter.q, filter.subject].some((text) => text !== undefined) || ofSearch.length > 0;
   const isOfThread = filter.threadId !== undefined && !isOfFolder && !searches;
-  const ofEmail = rowConditions(filter, isOfThread ? sql`stored.id` : undefined);
+  const ofEmail = rowConditions(filter, account, isOfThread ? sql`stored.id` : undefined);
   const joinEmails = (id: SQL) => sql`join emails e on e.id = ${id} and e.account_id = ${account}`;
   const driverOf = (tables: SQL[], { date, id }: Pick<Driver, 'date' | 'id'>, scope: SQL[]): Driver => ({
     source: sql.join(tables, sql` `),
@@ -221,8 +222,17 @@ function span({ before, after }: EmailFilter, date: SQL): SQL[] {
   ];
 }
 
-/** Conditions on `emails e`. @param threadIds the right side of `e.thread_id =` */
-export function rowConditions(filter: EmailFilter, threadIds = sql`any(array(${STORED_THREAD_IDS}))`): SQL[] {
+/**
+ * Conditions on `emails e`.
+ *
+ * @param account the id of their account
+ * @param threadIds the right side of `e.thread_id =`
+ */
+export function rowConditions(
+  filter: EmailFilter,
+  account: SQL,
+  threadIds = sql`any(array(${STORED_THREAD_IDS}))`,
+): SQL[] {
   const conditions: SQL[] = [];
   if (filter.isUnread !== undefined) conditions.push(filter.isUnread ? sql`e.is_unread` : sql`not e.is_unread`);
   if (filter.hasAttachment !== undefined) {
@@ -238,7 +248,9 @@ export function rowConditions(filter: EmailFilter, threadIds = sql`any(array(${S
   }
   if (filter.keywords !== undefined) conditions.push(sql`(e.flags @> ${slot('keywords')}::text[] and e.flags <> '{}')`);
   if (filter.threadId !== undefined) conditions.push(sql`e.thread_id = ${threadIds}`);
-  if (filter.messageId !== undefined) conditions.push(sql`e.message_id = ${slot('messageId')}`);
+  if (filter.messageId !== undefined) {
+    conditions.push(sql`e.message_id = any(${messageIdsOf(account, slot('messageId'))})`);
+  }
   if (filter.excludeFolders !== undefined) conditions.push(sql`not ${isIn(slot('excludeFolders'))}`);
   return [...conditions, ...trustConditions(filter)];
 }

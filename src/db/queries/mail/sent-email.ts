@@ -1,3 +1,4 @@
+import { type SQL, sql } from 'drizzle-orm';
 import type pg from 'pg';
 import type { Email } from '../../../contract/email.ts';
 import { type JsonOf, type JsonPieces, jsonPieces } from '../../driver/json-text.ts';
@@ -17,6 +18,21 @@ export async function storedOrSent<T>(
   readSent: () => Promise<T | undefined>,
 ): Promise<T | undefined> {
   return (await readStored()) ?? (await readSent()) ?? (await readStored());
+}
+
+/**
+ * SQL: an array of the Message-IDs of the message with this one. One that was sent through the API has two where the SMTP server
+ * replaced the first: some stored copies have the one, some the other.
+ *
+ * @param account the id of its account
+ */
+export function messageIdsOf(account: SQL, messageId: SQL): SQL {
+  return sql`array(
+    select ${messageId}::text
+    union all select sent.server_message_id from sends sent
+      where sent.account_id = ${account} and sent.message_id = ${messageId} and sent.server_message_id is not null
+    union all select sent.message_id from sends sent
+      where sent.account_id = ${account} and sent.server_message_id = ${messageId})`;
 }
 
 /** Undefined: no such message was sent, or its copy is stored. */

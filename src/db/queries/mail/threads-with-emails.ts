@@ -24,8 +24,8 @@ export interface ListOfThreads {
  */
 export function threadsWithEmails(given: EmailFilter, { newest, own, ctes, rows, isOne }: ListOfThreads): SQL {
   const filter = searched(given);
-  const has = hasEmail(filter);
   const account = isOne ? slot('accountId') : VISIBLE_ACCOUNT;
+  const has = hasEmail(filter, isOne ? account : sql`e.account_id`);
   const list = pagedList(filter, account, false);
   const text = textConditions(filter);
   const beyond = sql`(t.last_date, t.thread_id) < (select date, id from sampled order by date, id limit 1)`;
@@ -59,13 +59,13 @@ export function threadsWithEmails(given: EmailFilter, { newest, own, ctes, rows,
     order by date desc, id desc limit ${rows}`;
 }
 
-/** Whether a thread has an email that passes a filter. */
-function hasEmail(filter: EmailFilter): (threadId: SQL) => SQL {
+/** Whether a thread has an email that passes a filter. `account`: the id of the account of `emails e`. */
+function hasEmail(filter: EmailFilter, account: SQL): (threadId: SQL) => SQL {
   const text = textConditions(filter)?.byText;
   const ofSearch = [...addressConditions(filter), ...(text ? [text] : [])];
   const conditions = [
     sql`not e.is_draft`,
-    ...rowConditions(filter),
+    ...rowConditions(filter, account),
     ...(filter.folderId === undefined ? [] : [isIn(sql`array[${slot('folderId')}]`)]),
     ...ofSearch,
   ];
