@@ -20,6 +20,7 @@ import { syncOnce } from '../mailbox/sync-pass.ts';
 import { type MailboxDeps, withMailbox } from '../mailbox/with-mailbox.ts';
 import { newMessageId } from '../mime/message-ids.ts';
 import { compose } from '../mime/write/compose.ts';
+import { withGivenHeaders } from '../mime/write/draft-headers.ts';
 import { loadDraftSource, messageOf, updatedMessage } from './compose.ts';
 import {
   assignMessageId,
@@ -119,7 +120,7 @@ async function composeMessage(
   if (trackingId && message.html === null) {
     throw new ApiError('invalid_parameters', 'tracking_options requires html, which the draft does not have');
   }
-  return compose(message, { keepBcc: true });
+  return compose(withGivenHeaders(message, outgoing.input.custom_headers), { keepBcc: true });
 }
 
 /** Ingests the message that an earlier attempt has appended. False: Drafts does not have it. */

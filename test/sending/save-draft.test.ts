@@ -1,9 +1,12 @@
+import { tmpdir } from 'node:os';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { eq } from 'drizzle-orm';
 import { createDraftActivities } from '../../src/activities/save-draft.ts';
+import type { SendInput } from '../../src/contract/sending.ts';
 import { drafts } from '../../src/db/schema/index.ts';
 import { listFoldersWithStatus } from '../../src/imap/list.ts';
+import { draftForSending, readDraftMessage, withoutDraftHeaders } from '../../src/mime/write/stored-draft.ts';
 import { newId } from '../../src/new-id.ts';
 import { loadDraft, recordDraft, reserveDraft } from '../../src/outgoing/draft-state.ts';
 import { saveDraft } from '../../src/sending/drafts.ts';
@@ -35,10 +38,10 @@ async function startServed() {
     deps,
     accountId,
     /** Records a draft as the API does; returns its id. */
-    async ask(subject: string): Promise<string> {
+    async ask(subject: string, input: SendInput = {}): Promise<string> {
       const draftId = newId('draft');
       const inputKey = inputKeyOf(accountId, draftId);
-      await storeInput(deps.storage, inputKey, { input: { subject } });
+      await storeInput(deps.storage, inputKey, { input: { subject, ...input } });
       const draft = { id: draftId, accountId, inputKey, metadata: null, tracking: null, trackingId: null };
       await recordDraft(deps.db, draft);
       return draftId;
@@ -167,5 +170,52 @@ it('the deletion of a draft waits for its save, and is 404 once that has replace
   expect(server.folder('Drafts').messages).toHaveLength(1);
   await new MockActivityEnvironment().run(deleteDraftMail, { accountId, draftId, isRequested: true });
   expect(server.folder('Drafts').messages).toHaveLength(0);
+  await close();
+});
+
+it('a draft is sent with the headers that the caller gave, also those that programs keep in drafts, and without others', async () => {
+  const { server, deps, accountId, ask, close } = await startServed();
+  const given = (custom_headers: NonNullable<SendInput['custom_headers']>): SendInput => ({
+    ...{ to: [{ email: 'bea@example.test' }], html: '<p>Hi</p>', custom_headers },
+  });
+  const saved = async (input: SendInput, previousId: string | null): Promise<string> => {
+    const draftId = await ask('headers', input);
+    await saveDraft(deps, { accountId, draftId, previousId });
+    return draftId;
+  };
+  const inDrafts = () => server.folder('Drafts').messages.at(-1)!.source;
+  const stamp = { from: { email: 'reader@example.test' }, messageId: '<m@example.test>', date: new Date() };
+  const sent = async (draft = inDrafts(), body = '') => {
+    const { delivered } = await draftForSending(Buffer.concat([draft, Buffer.from(body)]), stamp, tmpdir());
+    return delivered.toString().match(/^x-[^\r]*/gim);
+  };
+  /** with tracking it is composed again */
+  const composed = async (draft = inDrafts()) => {
+    const { headers } = withoutDraftHeaders(await readDraftMessage(draft, stamp, tmpdir()));
+    return headers.map(({ name, value }) => `${name}: ${value}`);
+  };
+  const first = await saved(
+    given([
+      { name: 'X-Status', value: 'gold' },
+      { name: 'X-Unsent', value: '1' },
+      { name: 'X-A', value: 'a' },
+    ]),
+    null,
+  );
+  const all = ['X-Status: gold', 'X-Unsent: 1', 'X-A: a'];
+  expect([await sent(), await sent(inDrafts(), 'long '.repeat(300)), await composed()]).toEqual([all, all, all]);
+  const second = await saved({ subject: 'other' }, first);
+  expect([await sent(), await composed()]).toEqual([all, all]);
+
+  // as another program keeps it, with its notes
+  const notes = Buffer.from('X-Mozilla-Draft-Info: internal/draft\r\nX-UID: 7\r\nReceived: from x\r\n');
+  const noted = Buffer.concat([notes, inDrafts()]);
+  expect([await sent(noted), await composed(noted)]).toEqual([all, all]);
+  // as another program writes it again
+  const rewritten = Buffer.from(`X-Status: RO\r\nX-Unsent: 1\r\nX-A: a\r\nTo: bea@example.test\r\n\r\nHi`);
+  expect([await sent(rewritten), await composed(rewritten)]).toEqual([['X-A: a'], ['X-A: a']]);
+
+  await saved(given([{ name: 'X-UID', value: '12' }]), second);
+  expect([await sent(), await composed()]).toEqual([['X-UID: 12'], ['X-UID: 12']]);
   await close();
 });

@@ -4,6 +4,7 @@ import { decodeHeaderBytes } from '../read/charsets.ts';
 import { replaceEncodedWords } from '../read/encoded-words.ts';
 import { decodeHeader, readHeaderLine } from '../read/headers.ts';
 import { envelopeOf } from './compose.ts';
+import { privateHeadersIn } from './draft-headers.ts';
 import {
   encodeAddresses,
   encodeParameters,
@@ -30,6 +31,7 @@ export interface PreparedDraft {
 
 /** A header field: its name and its lines as they are sent, without the last line break: ASCII, except for addresses. */
 interface Field {
+  /** lower-cased name */
   key: string;
   lines: string;
   value: string;
@@ -49,7 +51,8 @@ export function prepareDraft(
 ): PreparedDraft {
   const { fields: all, body: rawBody } = splitMessage(source);
   const body = toCrlf(rawBody);
-  const kept = all.filter(({ key }) => !isDraftHeader(key) && !isTraceHeader(key) && key !== 'resent-bcc');
+  const unsent = privateHeadersIn(all.map(({ key: name, value }) => ({ name, value })));
+  const kept = all.filter(({ key }) => !unsent.isOfDraft(key) && !unsent.isTrace(key));
   const from = kept.find(({ key, value }) => key === 'from' && authorIn(value));
   const ownId = writableId(readMessageId(kept.find(({ key }) => key === 'message-id')?.value ?? ''));
   const people = (name: string): Recipient[] =>
@@ -156,35 +159,4 @@ function endOfHeader(source: Buffer): { start: number; end: number } {
     start = newline + 1;
   }
   return { start: source.length, end: source.length };
-}
-
-/*
- * Headers for the program that wrote a draft, or for servers that transferred a message; not for the reader of the mail.
- */
-
-/** Settings of a mail program for its own draft: Thunderbird, Apple Mail, Outlook, KMail, Evolution. */
-const OF_DRAFTS =
-  /^(x-mozilla-.*|x-identity-key|x-account-key|fcc|x-fcc|x-unsent|x-apple-.*|x-uniform-type-identifier|x-universally-unique-identifier|x-kmail-.*|x-evolution-.*)$/i;
-
-/** Added by servers in transit, or by a mail store. */
-const OF_CARRIAGE =
-  /^(received|x-received|return-path|delivered-to|x-original-to|envelope-to|dkim-signature|arc-.*|authentication-results|received-spf|domainkey-signature|status|x-status|x-uid|x-uidl|x-keywords|resent-bcc)$/i;
-
-/** Headers that OutgoingMessage has fields for, or that compose writes. */
-const OF_CONTENT =
-  /^(from|to|cc|bcc|reply-to|subject|date|message-id|in-reply-to|references|mime-version|content-.*)$/i;
-
-/** Whether a header is private to the mail program that wrote the draft, and must not be sent. */
-export function isDraftHeader(name: string): boolean {
-  return OF_DRAFTS.test(name);
-}
-
-/** Whether a header was added in transit, or by a mail store. */
-export function isTraceHeader(name: string): boolean {
-  return OF_CARRIAGE.test(name);
-}
-
-/** Whether OutgoingMessage has a field for this header, or compose writes it. */
-export function isContentHeader(name: string): boolean {
-  return OF_CONTENT.test(name);
 }

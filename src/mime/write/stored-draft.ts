@@ -14,9 +14,10 @@ import type { Part } from '../read/part.ts';
 import { type PartLimits, type ReadParts, readParts } from '../read/read-parts.ts';
 import { untrackHtml } from '../tracking.ts';
 import { compose, envelopeOf } from './compose.ts';
+import { isContentHeader, privateHeadersIn } from './draft-headers.ts';
 import type { ForwardedMessage } from './forward.ts';
 import type { OutgoingMessage, OutgoingAttachment, MessageContext } from './outgoing-message.ts';
-import { isDraftHeader, isContentHeader, isTraceHeader, type PreparedDraft, prepareDraft } from './prepare-draft.ts';
+import { type PreparedDraft, prepareDraft } from './prepare-draft.ts';
 
 export { type PreparedDraft, prepareDraft };
 
@@ -124,7 +125,8 @@ export async function draftForSending(
 
 /** The message as it is sent, without private headers of the mail program. */
 export function withoutDraftHeaders(message: OutgoingMessage): OutgoingMessage {
-  return { ...message, headers: message.headers.filter(({ name }) => !isDraftHeader(name)) };
+  const unsent = privateHeadersIn(message.headers);
+  return { ...message, headers: message.headers.filter(({ name }) => !unsent.isOfDraft(name)) };
 }
 
 type MessageHeaders = Omit<OutgoingMessage, 'html' | 'plainText' | 'attachments'>;
@@ -134,6 +136,7 @@ function readHeaders({ headers, addresses, charset }: ReadParts, given: Omit<Mes
   const ids = (key: string): string[] => readMessageIds(decodeHeader(rawValues(headers, key).join(' '), charset));
   const people = (key: string): Recipient[] => readEntries(addresses, key).map(toRecipient);
   const from = readFrom(addresses);
+  const unsent = privateHeadersIn(headers.map(({ name, raw: value }) => ({ name, value })));
   return {
     from: from.identifier.includes('@') ? toRecipient(from) : given.from,
     to: people('to'),
@@ -146,7 +149,7 @@ function readHeaders({ headers, addresses, charset }: ReadParts, given: Omit<Mes
     inReplyTo: ids('in-reply-to')[0] ?? null,
     references: ids('references'),
     headers: headers
-      .filter(({ name }) => !isContentHeader(name) && !isTraceHeader(name))
+      .filter(({ name }) => !isContentHeader(name) && !unsent.isTrace(name))
       .map((header) => toHeader(header, charset)),
   };
 }
