@@ -13,7 +13,7 @@ import { createBudget } from './thread-cpu.ts';
 
 export type { BounceReport } from './bounces.ts';
 export type { ParsedAttachment, ParsedMail } from './read/parsed-mail.ts';
-export { hasAttachments } from './read/parsed-mail.ts';
+export { hasAttachments, withBcc } from './read/parsed-mail.ts';
 
 export interface MailParserOptions {
   /** worker threads at most (default 1) */

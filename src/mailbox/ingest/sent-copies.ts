@@ -3,6 +3,7 @@ import type { Tx } from '../../db/driver/client.ts';
 import { findTracking } from '../../db/queries/tracking.ts';
 import type { MessageMeta } from '../../imap/fetch.ts';
 import type { ImapSession } from '../../imap/session.ts';
+import { withBcc } from '../../mime/parser.ts';
 import { untrackHtml } from '../../mime/tracking.ts';
 import { idsOfSend, type SentMail } from '../../outgoing/sent-mail.ts';
 import type { FolderState } from '../store/folders.ts';
@@ -65,11 +66,10 @@ async function asCopyOf(
   const { attachments, unusedKeys } = send.hasProvisional
     ? await reuseAttachments(tx, mail, send)
     : { attachments: mail.attachments, unusedKeys: [] };
-  const { parsed } = mail;
   // a copy that the provider filed does not name the Bcc recipients
-  const bcc = parsed.bcc.length === 0 ? send.bcc : parsed.bcc;
+  const parsed = withBcc(mail.parsed, send.bcc);
   const body = send.trackingId ? await untracked(tx, parsed.body, send.trackingId) : parsed.body;
-  return { mail: { ...mail, attachments, parsed: { ...parsed, bcc, body } }, unusedKeys };
+  return { mail: { ...mail, attachments, parsed: { ...parsed, body } }, unusedKeys };
 }
 
 /** Until its copy arrived, the email was shown with its own attachments: they keep their ids and files. */

@@ -4,7 +4,7 @@ import type { Queryable } from '../../db/driver/client.ts';
 import type { StoredEmailRow } from './reparses.ts';
 import type { attachments, emailContents, emailSearch } from '../../db/schema/index.ts';
 import { findTracking } from '../../db/queries/tracking.ts';
-import type { ParsedMail } from '../../mime/parser.ts';
+import { type ParsedMail, withBcc } from '../../mime/parser.ts';
 import { participantsOf, threadKeysOf } from '../../mime/threads.ts';
 import { untrackHtml } from '../../mime/tracking.ts';
 import { isInSent, linkReports, reportsIn } from '../bounces.ts';
@@ -83,10 +83,10 @@ export function isNone({ email, contents, search, attachments: files }: Differen
 /** As ingest/sent-copies.ts does for messages that this API has sent: all recipients, and no tracking. */
 async function asStored(db: Queryable, email: StoredEmailRow, parsed: ParsedMail): Promise<ParsedMail> {
   if (email.origin !== 'api') return parsed;
-  const bcc = parsed.bcc.length === 0 ? email.bccAttendees : parsed.bcc;
   const id = email.trackingId;
   const record = id && parsed.body.includes(id) ? await findTracking(db, id) : undefined;
-  return { ...parsed, bcc, body: record && id ? untrackHtml(parsed.body, id, record.links) : parsed.body };
+  const all = withBcc(parsed, email.bccAttendees);
+  return record && id ? { ...all, body: untrackHtml(parsed.body, id, record.links) } : all;
 }
 
 function asFetched(email: StoredEmailRow, parsed: ParsedMail, files: StoredAttachment[]): FetchedMail {

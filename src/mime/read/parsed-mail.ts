@@ -1,4 +1,5 @@
 import type { Attendee, AutoReply, Calendar, Header, MailingList } from '../../contract/email.ts';
+import { normalise } from '../../contract/search-text.ts';
 import type { AuthenticationField } from '../authentication/results.ts';
 import type { BounceReport } from '../bounces.ts';
 import type { ComplaintReport } from '../complaints.ts';
@@ -73,6 +74,23 @@ export interface ParsedAttachment {
   embedded: boolean;
   /** the decoded bytes, or a file in the mail's tempDir that holds them */
   content: Buffer | { path: string };
+}
+
+/** The mail with these Bcc recipients, which are also searched for, unless it names its own. */
+export function withBcc(mail: ParsedMail, bcc: readonly Attendee[]): ParsedMail {
+  if (mail.bcc.length > 0 || bcc.length === 0) return mail;
+  const searchText = joinedTexts([mail.searchText, peopleText(bcc)]);
+  return { ...mail, bcc: [...bcc], searchText };
+}
+
+/** The normalised addresses and names of people. */
+export function peopleText(people: readonly Attendee[]): string {
+  return normalise(people.map((who) => `${who.display_name} ${who.identifier}`).join('\n'));
+}
+
+/** Joins normalised texts to one. */
+export function joinedTexts(texts: readonly string[]): string {
+  return texts.join('').replace(/ {2,}/g, ' ');
 }
 
 /** Whether a mail has attachments for its reader: at least one that is not part of the body. */

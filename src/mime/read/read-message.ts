@@ -23,7 +23,7 @@ import {
 } from './headers.ts';
 import { readMailingList } from './mailing-list.ts';
 import { readStart } from './open-source.ts';
-import type { ParsedMail } from './parsed-mail.ts';
+import { joinedTexts, type ParsedMail, peopleText } from './parsed-mail.ts';
 import type { Part } from './part.ts';
 import { type PartLimits, type ReadParts, readParts } from './read-parts.ts';
 import { readReplyText } from '../reply/reply-text.ts';
@@ -100,9 +100,9 @@ function mayQuote({ inReplyTo, references, subject }: ReadHeaders): boolean {
 /** The normalised texts for search. */
 function searchTexts(mail: ReadHeaders & { bodyPlain: string }): Pick<ParsedMail, 'searchText' | 'searchSubject'> {
   const searchSubject = normalise(mail.subject);
-  const people = [mail.from, ...mail.to, ...mail.cc, ...mail.bcc].map((who) => `${who.display_name} ${who.identifier}`);
-  const pieces = [normalise(people.join('\n')), normalise(mail.bodyPlain.slice(0, MAX_SEARCHED))];
-  return { searchText: `${searchSubject}${pieces.join('')}`.replace(/ {2,}/g, ' '), searchSubject };
+  const people = peopleText([mail.from, ...mail.to, ...mail.cc, ...mail.bcc]);
+  const body = normalise(mail.bodyPlain.slice(0, MAX_SEARCHED));
+  return { searchText: joinedTexts([searchSubject, people, body]), searchSubject };
 }
 
 /** RFC 3834 5, and the headers that programs used before it. */
