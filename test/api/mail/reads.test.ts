@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { eq } from 'drizzle-orm';
 import type { Contact } from '../../../src/contract/contact.ts';
 import type { DownloadLink, Email, Thread } from '../../../src/contract/email.ts';
 import type { Folder } from '../../../src/contract/folder.ts';
@@ -7,6 +8,7 @@ import { createDownloadLinks } from '../../../src/api/http/download-links.ts';
 import { createSigner } from '../../../src/api/http/cursor.ts';
 import { createApiKey, deleteApiKey } from '../../../src/db/access/api-keys.ts';
 import { markRemoved } from '../../../src/db/queries/accounts.ts';
+import { sends } from '../../../src/db/schema/index.ts';
 import { newId } from '../../../src/new-id.ts';
 import { type ApiUnderTest, apiUnderTest } from '../../helpers/product/api-under-test.ts';
 import { storeContact, storeEmail, storeFolder, storeThread } from '../../helpers/assert/rows.ts';
@@ -55,6 +57,35 @@ describe('a thread', () => {
     const { id } = await storeEmail(api.database, account, { threadId });
     const thread = await api.get<Thread>(`/${account}/threads/${former}`);
     expect([thread.id, ids(thread)]).toEqual([threadId, [id]]);
+  });
+
+  it('of emails that were just sent has them by both paths, under every id that it has had', async () => {
+    const threadId = await storeThread(api.database, account);
+    const former = await storeThread(api.database, account, threadId);
+    const pathsTo = (id: string) => [`threads/${threadId}`, `threads/${former}`, `emails/${id}/thread`];
+    const { id: template } = await storeEmail(api.database, account, {});
+    const whole = await api.get<Email>(`/${account}/emails/${template}`);
+    const [first, second] = [newId('email'), newId('email')];
+    const row = { accountId: account, state: 'sent', apiKeyId: 'pk_1', apiKeyName: 'key', storageKey: 'a' };
+    for (const [at, [id, thread_id]] of (
+      [
+        [first, former],
+        [second, threadId],
+      ] as const
+    ).entries()) {
+      const times = { createdAt: new Date(at), updatedAt: new Date(at) };
+      await api.database.db.insert(sends).values({ ...row, ...times, id, email: { ...whole, id, thread_id } });
+    }
+    for (const path of [...pathsTo(first), ...pathsTo(second)]) {
+      const thread = await api.get<Thread>(`/${account}/${path}`);
+      expect([path, thread.id, ids(thread)]).toEqual([path, threadId, [first, second]]);
+    }
+    const brief = await api.get<Thread>(`/${account}/threads/${threadId}?meta_only=true`);
+    expect(brief.data.map(({ body }) => body)).toEqual(['', '']);
+    const other = await storeAccount(api.database);
+    expect(await status(`/${other}/threads/${threadId}`)).toBe(404);
+    await api.database.db.delete(sends).where(eq(sends.accountId, account));
+    expect(await status(`/${account}/threads/${threadId}`)).toBe(404);
   });
 
   it('is not found without remaining emails', async () => {

@@ -6,8 +6,6 @@ import { type JsonOf, type JsonPieces, jsonPieces } from '../../driver/json-text
 /** The provisional Email of a sent message whose Sent copy has not synced yet. */
 export interface SentEmail {
   email: JsonOf<Email>;
-  /** as the email has it: the thread may have been merged since */
-  threadId: string;
   /** of the raw message */
   storageKey: string | null;
 }
@@ -38,7 +36,7 @@ export function messageIdsOf(account: SQL, messageId: SQL): SQL {
 /** Undefined: no such message was sent, or its copy is stored. */
 export async function getSentEmail(pool: pg.Pool, accountId: string, id: string): Promise<SentEmail | undefined> {
   const { rows } = await pool.query<SentEmail>(
-    `select email::text as email, email->>'thread_id' as "threadId", storage_key as "storageKey" from sends
+    `select email::text as email, storage_key as "storageKey" from sends
      where id = $1 and account_id = $2 and state = 'sent' and email is not null`,
     [id, accountId],
   );

@@ -6,7 +6,10 @@ import { CONTENTS_AND_LOCATIONS, nextOf, selectEmails, selectPage } from './emai
 import { storedIdsOf, threadNow, threadOf } from './merging-threads.ts';
 import { compile, slot, statement } from '../../driver/statement.ts';
 import type { JsonPieces } from '../../driver/json-text.ts';
-import { getSentEmail, type SentEmail, sentEmail, storedOrSent } from './sent-email.ts';
+import { type SentEmail, sentEmail, storedOrSent } from './sent-email.ts';
+
+/** A thread, or that of an email. */
+type ThreadOf = { threadId: string } | { emailId: string };
 
 export interface ThreadListing {
   /** the thread's id now: a thread that was merged into another has the other's id */
@@ -17,19 +20,19 @@ export interface ThreadListing {
 
 /**
  * A page of a conversation, oldest first, Sent copies included, without drafts. Undefined: the account has no such
- * thread, or no email of it is left.
+ * thread, or no email of it is left. One of which nothing is stored yet has the emails that were just sent.
  *
  * @param of the thread, or one of its emails
  */
 export async function getThread(
   pool: pg.Pool,
   accountId: string,
-  of: { threadId: string } | { emailId: string },
+  of: ThreadOf,
   page: { metaOnly: boolean; limit: number; position: EmailPosition | null },
 ): Promise<ThreadListing | undefined> {
   const thread = await storedOrSent(
     () => findThread(pool, accountId, of),
-    async () => ('emailId' in of ? sentThread(pool, accountId, of.emailId) : undefined),
+    () => sentThread(pool, accountId, of),
   );
   if (!thread) return undefined;
   const { limit, position } = page;
@@ -44,25 +47,50 @@ export async function getThread(
   };
   const found = await selectEmails(pool, (position ? later : first)(values));
   const next = nextOf(found);
-  const sent = next === null && thread.sent !== undefined ? [sentEmail(thread.sent, page)] : [];
-  return { id: thread.id, data: [...found.map(({ email }) => email), ...sent], next };
+  const sent = next === null ? (thread.sent ?? []) : [];
+  return {
+    id: thread.id,
+    data: [...found.map(({ email }) => email), ...sent.map((one) => sentEmail(one, page))],
+    next,
+  };
 }
 
 interface FoundThread {
   id: string;
-  /** the email that was asked for, where its copy is not stored yet: the last one of the thread */
-  sent?: SentEmail;
+  /** where nothing that was asked for is stored: the emails whose copies are not stored yet, the last ones of the thread */
+  sent?: SentEmail[];
 }
 
-/** The thread of an email that was sent, and whose copy is not stored yet. */
-async function sentThread(pool: pg.Pool, accountId: string, emailId: string): Promise<FoundThread | undefined> {
-  const sent = await getSentEmail(pool, accountId, emailId);
-  if (!sent) return undefined;
-  const { rows } = await pool.query<{ id: string }>(threadItIsNow({ threadId: sent.threadId }));
-  return { id: rows[0]?.id ?? sent.threadId, sent };
+/** The thread of emails that were sent, and whose copies are not stored yet. */
+async function sentThread(pool: pg.Pool, accountId: string, of: ThreadOf): Promise<FoundThread | undefined> {
+  const statement = 'emailId' in of ? sentThreadOfEmail : sentThreadOfId;
+  const { rows } = await pool.query<SentEmail & { id: string }>(statement({ ...of, accountId }));
+  return rows[0] && { id: rows[0].id, sent: rows };
 }
 
-const threadItIsNow = compile(statement('thread_it_is_now', () => threadOf(slot('threadId')))());
+/** Emails have the thread of the time when they were sent, which may have been merged since. */
+const nowOf = (threadId: SQL) => sql`coalesce((${threadOf(threadId)}), ${threadId})`;
+
+const sentIn = (name: string, threadId: SQL) =>
+  compile(
+    statement(
+      name,
+      () => sql`
+  select asked.id, s.email::text as email, s.storage_key as "storageKey"
+  from (select ${nowOf(threadId)} as id) asked
+  join sends s on s.account_id = ${slot('accountId')} and s.state = 'sent' and s.email is not null
+    -- the index of sends with work left
+    and s.storage_key is not null
+    and ${nowOf(sql`(s.email ->> 'thread_id')`)} = asked.id
+  order by s.created_at, s.id`,
+    )(),
+  );
+const sentThreadOfId = sentIn('sent_thread_of_id', sql`${slot('threadId')}::text`);
+const sentThreadOfEmail = sentIn(
+  'sent_thread_of_email',
+  sql`(select a.email ->> 'thread_id' from sends a
+    where a.id = ${slot('emailId')} and a.account_id = ${slot('accountId')} and a.state = 'sent')`,
+);
 
 /** The first of the emails under each stored id, which an index has in order, however many they are; then the first of these. */
 const pageOf = (metaOnly: boolean, beyond: SQL) =>
@@ -86,11 +114,7 @@ const pagesOf = (metaOnly: boolean) => ({ first: pageOf(metaOnly, sql``), later:
 const whole = pagesOf(false);
 const metadata = pagesOf(true);
 
-async function findThread(
-  pool: pg.Pool,
-  accountId: string,
-  of: { threadId: string } | { emailId: string },
-): Promise<FoundThread | undefined> {
+async function findThread(pool: pg.Pool, accountId: string, of: ThreadOf): Promise<FoundThread | undefined> {
   const statement = 'emailId' in of ? threadOfEmail : threadOfId;
   const { rows } = await pool.query<{ id: string }>(statement({ ...of, accountId }));
   return rows[0];
