@@ -182,16 +182,16 @@ export function markFoundInSent(db: Queryable, id: string, result: SendResult): 
 
 /**
  * queued → sent: it was sent before the store was set back, or by an earlier send of its draft, and Sent has its copy. Where that copy
- * is stored already, its email remains as it is, and the result names it; the draft has the same Message-ID and is not that copy. Runs
- * in a transaction of the account's holder.
+ * is stored already, its email remains as it is, and the result names it; the draft has the same Message-ID and is not that copy.
+ * `serverMessageId`: the Message-ID of the copy, if the provider replaced it. Runs in a transaction of the account's holder.
  */
 export async function markSentBefore(
   tx: Queryable,
   { id, accountId }: Pick<SendRow, 'id' | 'accountId'>,
-  { result, ...composed }: Omit<Composed, 'trackingId'>,
+  { result, ...composed }: Omit<Composed, 'trackingId'> & { serverMessageId: string | null },
 ): Promise<SendResult | undefined> {
   const { rows } = await tx.execute<{ id: string }>(sql`
-    select id from emails where account_id = ${accountId} and message_id = ${composed.messageId} and not is_draft
+    select id from emails where account_id = ${accountId} and message_id in (${composed.messageId}, ${composed.serverMessageId}) and not is_draft
     order by id limit 1`);
   const [stored] = rows;
   const found = { ...result, ...(stored ? { emailId: stored.id } : {}) };

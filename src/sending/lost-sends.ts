@@ -1,12 +1,13 @@
 import { callOfReserved } from '../db/access/idempotency.ts';
-import { findByMessageId } from '../imap/search.ts';
+import { findByMessageId, findByOriginalId } from '../imap/search.ts';
+import type { ImapSession } from '../imap/session.ts';
 import { openFolder } from '../imap/select.ts';
 import { placeOf } from '../mailbox/folders/by-role.ts';
 import { type MailboxDeps, withMailbox } from '../mailbox/with-mailbox.ts';
 import { recentKeyedParts } from '../outgoing/keyed-id.ts';
 import type { SendRow } from '../outgoing/send-state.ts';
 import { wasSentInDoubt } from '../outgoing/sent-mail.ts';
-import { ownMessageId } from './compose.ts';
+import { type LoadedSend, ownMessageId } from './compose.ts';
 import type { Secrets } from '../security/secrets.ts';
 
 /*
@@ -21,24 +22,46 @@ export interface LostSendDeps extends MailboxDeps {
   restoredAt?: () => Promise<Date | undefined>;
 }
 
+/** A copy in Sent. */
+export interface FoundCopy {
+  /** of the send */
+  messageId: string;
+  /** see sends.server_message_id */
+  serverMessageId: string | null;
+}
+
 const REPEATED_FOR_MS = 24 * 60 * 60_000;
 
 /**
  * Looks in Sent for the message of a send that may have been made before.
  * @param ownId the Message-ID that this attempt would send
- * @returns the Message-ID of the copy; undefined: Sent has none, or the send cannot be a repeated one
+ * @returns the Message-IDs of the copy; undefined: Sent has none, or the send cannot be a repeated one
  * @throws MailError when the mailbox cannot be searched: nothing is sent
  */
-export async function findInSent(deps: LostSendDeps, send: SendRow, ownId: string): Promise<string | undefined> {
+export async function findInSent(
+  deps: LostSendDeps,
+  { send, settings }: LoadedSend,
+  ownId: string,
+): Promise<FoundCopy | undefined> {
   const candidates = await earlierIds(deps, send, ownId);
   if (candidates.length === 0) return undefined;
   return withMailbox(deps, send.accountId, async (ctx) => {
     await openFolder(ctx.session, (await placeOf(ctx, 'SENT')).path);
     for (const messageId of candidates) {
-      if ((await findByMessageId(ctx.session, messageId)).length > 0) return messageId;
+      const idOfCopy = await idOfCopyIn(ctx.session, settings.smtp.host, messageId);
+      if (idOfCopy) return { messageId, serverMessageId: idOfCopy === messageId ? null : idOfCopy };
     }
     return undefined;
   });
+}
+
+/** Domains of Microsoft's clouds, whose SMTP servers replace the Message-ID. */
+const REPLACES_IDS = /(^|\.)(office365|outlook)\.(com|us|cn)$/i;
+
+/** The Message-ID that the message has in the selected folder; undefined: it is not there. */
+async function idOfCopyIn(session: ImapSession, smtpHost: string, messageId: string): Promise<string | undefined> {
+  if (REPLACES_IDS.test(smtpHost)) return findByOriginalId(session, messageId);
+  return (await findByMessageId(session, messageId)).length > 0 ? messageId : undefined;
 }
 
 /** The Message-IDs that an earlier send of it would have. */

@@ -110,15 +110,15 @@ async function sendQueued(deps: SubmitDeps, loaded: LoadedSend): Promise<SendOut
 async function findSentBefore(deps: SubmitDeps, attempt: Attempt): Promise<SendRow | undefined> {
   const { send } = attempt;
   const { trackingId: _, ...composed } = attempt.composed;
-  const messageId = await findInSent(deps, send, composed.messageId);
-  if (messageId === undefined) return undefined;
+  const found = await findInSent(deps, attempt, composed.messageId);
+  if (!found) return undefined;
   const { id, accountId, draftId } = send;
   const result = await inLease(deps.db, { accountId, watchEpoch: null }, async (tx) => {
-    const marked = await markSentBefore(tx, { id, accountId }, { ...composed, messageId });
+    const marked = await markSentBefore(tx, { id, accountId }, { ...composed, ...found });
     if (marked && draftId) await markDraftSent(tx, draftId);
     return marked;
   });
-  if (result) return { ...send, messageId, state: 'sent', result };
+  if (result) return { ...send, ...found, state: 'sent', result };
   // the caller gave up, or another attempt was faster
   throw new MailError('provider_error', 'smtp', 'the message was not sent');
 }

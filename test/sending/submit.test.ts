@@ -185,6 +185,40 @@ it.each([
   expect(await states([first, again])).toEqual(['unknown', 'sent']);
 });
 
+it.each(['', 'HEADER'])(
+  'a draft is not sent again when the copy in Sent has another Message-ID, which the provider gave it; without SEARCH %s',
+  async (refused) => {
+    const smtpHost = 'smtp-mail.outlook.com';
+    await deps.db.update(accounts).set({ smtpHost }).where(eq(accounts.id, accountId));
+    const first = await recordDraftSend(await storeDrafts());
+    const lose = () => Promise.reject(new SubmitError('unknown', 'provider_error', 'the connection ended'));
+    const losing = {
+      ...deps.submitter,
+      submit: async (...[, , { beforeData }]: Parameters<Submitter['submit']>) => (await beforeData(), lose()),
+    };
+    await expect(sendOnce({ ...deps, submitter: losing }, first)).rejects.toMatchObject({ code: 'provider_error' });
+    const messageId = (await loadSend(deps.db, accountId, first.send.id))?.messageId ?? '';
+    const theirs = '<theirs@prod.outlook.com>';
+    const copy = `Message-ID:\r\n ${theirs}\r\nX-Microsoft-Original-Message-ID:\r\n ${messageId}\r\n\r\nx\r\n`;
+    imap.add('Sent', Buffer.from(copy));
+    const searches: string[] = [];
+    imap.script.command = (command, session) => {
+      if (command.name !== 'UID SEARCH') return false;
+      searches.push(command.args.map(String).join(' '));
+      if (!refused || !command.args.includes(refused)) return false;
+      session.done(command, 'BAD unknown search key');
+      return true;
+    };
+    const again = await recordOf(first.send.draftId);
+    respond();
+    const { send } = await sendOnce(deps, again);
+    expect(submitted).toHaveLength(0);
+    expect(send).toMatchObject({ state: 'sent', messageId, serverMessageId: theirs });
+    expect(await loadSend(deps.db, accountId, again.send.id)).toMatchObject({ messageId, serverMessageId: theirs });
+    expect(searches[0]).toMatch(/^OR HEADER message-id <.*> HEADER x-microsoft-original-message-id </i);
+  },
+);
+
 it('a draft that is sent again after an unknown outcome leaves the links of the first email alone', async () => {
   const folderId = await storeDrafts();
   const tracked = { trackingId: newId('tracking'), tracking: { links: true } };

@@ -1,7 +1,7 @@
 import type { FakeMessage } from './fake-imap.ts';
 import { headerFields, inSet } from './fake-imap-wire.ts';
 
-/** Messages that a SEARCH finds. Known keys: UID, sequence sets, DELETED, UNDELETED, HEADER; others find everything. */
+/** Messages that a SEARCH finds. Known keys: UID, sequence sets, DELETED, UNDELETED, HEADER, OR of two HEADER; others find everything. */
 export function searchMessages(messages: FakeMessage[], words: string[]): FakeMessage[] {
   let found = messages;
   const largest = messages.at(-1)?.uid ?? 0;
@@ -15,14 +15,21 @@ export function searchMessages(messages: FakeMessage[], words: string[]): FakeMe
         found = found.filter(({ flags }) => flags.has('\\Deleted'));
         break;
       case 'HEADER':
-        found = found.filter(({ source }) =>
-          headerFields(source, [first]).toString('latin1').toLowerCase().includes(second.toLowerCase()),
-        );
+        if (![words[index - 1], words[index - 4]].includes('OR'))
+          found = found.filter((message) => hasInHeader(message, first, second));
         break;
+      case 'OR': {
+        const pairs = [words.slice(index + 2, index + 4), words.slice(index + 5, index + 7)];
+        found = found.filter((message) => pairs.some(([name = '', text = '']) => hasInHeader(message, name, text)));
+        break;
+      }
     }
   });
   return found;
 }
+
+const hasInHeader = ({ source }: FakeMessage, name: string, text: string): boolean =>
+  headerFields(source, [name]).toString('latin1').toLowerCase().includes(text.toLowerCase());
 
 /** Whether LIST with a pattern names a path: `*` matches any text, `%` any without `/` (RFC 3501 6.3.8). */
 export function matchesPattern(pattern: string, path: string): boolean {
