@@ -39,6 +39,8 @@ export interface ClaimedLine {
 
 /** Deliveries that are read for each one that may be taken: some are behind others. Twice as many find enough in one claim mostly. */
 const SEEN_PER_TAKEN = 2;
+/** Read for as many at least: a probe takes one, and what it sees may all wait behind others. */
+const SEEN_FOR = 50;
 /** Deliveries of one object in one claim: a run makes them one after another, so more of them would delay the end of the run. */
 const CHAIN = 10;
 
@@ -109,12 +111,15 @@ const CHAIN_OF_HEAD = sql`
         ) next window in_order as (order by next.sequence, next.delivery_id)
       ) next where head.is_free and next.follows`;
 
+/** Deliveries of a line that a claim reads at most. */
+const mostSeen = ({ most }: Turn) => Math.max(most, SEEN_FOR) * SEEN_PER_TAKEN;
+
 /** The turns as rows. */
 function linesOf(turns: readonly Turn[]): SQL {
   const column = <T>(pick: (turn: Turn) => T) => sql.param(turns.map(pick));
   return sql`
       select * from unnest(${column(({ endpointId }) => endpointId)}::text[], ${column(({ line }) => line)}::smallint[],
-        ${column(({ most }) => most)}::int[]) as line (endpoint_id, line, most)`;
+        ${column(({ most }) => most)}::int[], ${column(mostSeen)}::int[]) as line (endpoint_id, line, most, seen)`;
 }
 
 async function takeDue(tx: Tx, turns: readonly Turn[]): Promise<Row[]> {
@@ -127,7 +132,7 @@ async function takeDue(tx: Tx, turns: readonly Turn[]): Promise<Row[]> {
       select due.* from line cross join lateral (
         select p.delivery_id, p.endpoint_id, p.object_id, p.line, p.due_at from pending_deliveries p
         where p.workflow_id is null and p.endpoint_id = line.endpoint_id and p.line = line.line and p.due_at <= now()
-        order by p.due_at, p.delivery_id limit line.most * ${SEEN_PER_TAKEN}
+        order by p.due_at, p.delivery_id limit line.seen
         for update skip locked
       ) due
     ), head as materialized (
@@ -179,7 +184,7 @@ function toClaimedLine(turn: Turn, rows: readonly Row[]): ClaimedLine {
   const taken = inOrder(ofLine.filter((row): row is SeenRow & TakenRow => row.id !== null));
   const deliveries = taken.map((row): ClaimedDelivery => ({ ...toClaimed(row), isFailing: turn.isFailing }));
   // the claim has read all that it may, or rows that it has neither taken nor put off
-  const hasMore = seen >= turn.most * SEEN_PER_TAKEN || seen - putOff > taken.length;
+  const hasMore = seen >= mostSeen(turn) || seen - putOff > taken.length;
   return { turn, runs: planRuns(deliveries, turn.alone), hasMore };
 }
 

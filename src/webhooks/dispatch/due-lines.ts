@@ -46,7 +46,7 @@ export async function listDueLines(
         order by p.endpoint_id, p.line, p.due_at limit 1
       ) next
     )
-    select walk.endpoint_id, walk.line, coalesce(e.is_failing, false) as is_failing,
+    select walk.endpoint_id, walk.line, extract(epoch from walk.due_at)::float8 as due_at, coalesce(e.is_failing, false) as is_failing,
       coalesce(e.breaker, '') = 'probe' as is_probe
     from walk left join lateral (
       select failures_in_a_row > 0 as is_failing,
@@ -60,25 +60,40 @@ export async function listDueLines(
     limit ${MOST_LINES}`,
     )(),
   );
-  const lines = rows.map(toLine);
-  const probed = new Set<string>();
+  const last = rows.at(-1);
   return {
-    // one line of an endpoint gets the probe; manual retries need none
-    lines: lines.filter(({ endpointId, isProbe }) => !isProbe || (!probed.has(endpointId) && probed.add(endpointId))),
-    next: lines.length === MOST_LINES ? lines.at(-1) : undefined,
+    lines: withOneProbe(rows).map(toLine),
+    next: rows.length === MOST_LINES && last ? { endpointId: last.endpoint_id, line: last.line } : undefined,
   };
+}
+
+/**
+ * Without the lines that are not probed: of the lines of an endpoint the one that has waited longest gets the probe, and manual
+ * retries need none. Where all that is due in it is behind another line, putting that off makes the other the oldest.
+ */
+function withOneProbe(rows: readonly DueRow[]): DueRow[] {
+  const oldest = new Map<string, DueRow>();
+  for (const row of rows.filter(isProbe)) {
+    const before = oldest.get(row.endpoint_id);
+    if (!before || row.due_at < before.due_at) oldest.set(row.endpoint_id, row);
+  }
+  return rows.filter((row) => !isProbe(row) || oldest.get(row.endpoint_id) === row);
 }
 
 interface DueRow extends Record<string, unknown> {
   endpoint_id: string;
   line: number;
+  /** the time from which the first of it is due, seconds since 1970 */
+  due_at: number;
   is_failing: boolean;
   is_probe: boolean;
 }
+
+const isProbe = (row: DueRow) => row.is_probe && row.line !== LINES.manual;
 
 const toLine = (row: DueRow): DueLine => ({
   endpointId: row.endpoint_id,
   line: row.line,
   isFailing: row.is_failing,
-  isProbe: row.is_probe && row.line !== LINES.manual,
+  isProbe: isProbe(row),
 });

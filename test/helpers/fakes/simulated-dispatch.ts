@@ -4,7 +4,7 @@ import type { AttemptedDeliveries, NextAttempt } from '../../../src/activities/d
 import { createDeliverActivities } from '../../../src/activities/deliver.ts';
 import type { Database } from '../../../src/db/driver/client.ts';
 import { openDatabase } from '../../../src/db/open.ts';
-import { recordEvents } from '../../../src/db/outbox.ts';
+import { LINES, recordEvents } from '../../../src/db/outbox.ts';
 import { createEndpoint } from '../../../src/db/queries/endpoints.ts';
 import { createLogger } from '../../../src/runtime/logger.ts';
 import { createSecrets } from '../../../src/security/secrets.ts';
@@ -135,6 +135,14 @@ export class SimulatedDispatch {
     const events = objectIds.map((objectId) => ({ type: EVENT, objectId, data: { id: objectId }, createdAt }) as const);
     await this.#database.db.transaction((tx) => recordEvents(tx, accountId, events));
     this.#wake();
+  }
+
+  /** Makes the pending deliveries of these objects those of a replay. */
+  async queueAsReplayed(objectIds: readonly string[]): Promise<void> {
+    await this.#database.pool.query(
+      `update pending_deliveries set line = ${LINES.replay}, replay_id = 'replay' where object_id = any($1)`,
+      [objectIds],
+    );
   }
 
   /** Lets time pass until `isOver`; throws what has failed in it. */

@@ -283,6 +283,32 @@ describe('the lines that are due', () => {
     expect(await lines(0)).toEqual(['we_a 1 probe']);
   });
 
+  it('give the probe to the one that has waited longest, so that live deliveries behind a replayed one do not keep it', async () => {
+    await wait('we_a', { count: 1, line: LINES.replay, object: `'email_0'` });
+    await wait('we_a', { count: 6, object: `'email_0'`, from: 1 });
+    await breaker('we_a', { until: `now() - interval '1 second'` });
+    // the live ones had waited longer
+    await query(`update pending_deliveries set due_at = now() - interval '2 hours' where line = ${LINES.live}`);
+    const probed: number[] = [];
+    for (let look = 0; look < 2; look++) {
+      probed.push(...(await sequencesOf()));
+      // the time for which they are put off is over
+      await query(`update pending_deliveries set due_at = now() where waits_for = 'order'`);
+    }
+    expect(probed).toEqual([0]);
+  });
+
+  it('leave the probe to a delivery that may go, soon, however many that may not wait before it', async () => {
+    await wait('we_a', { count: 500, perObject: 500, due: `case when n = 0 then ${HOUR} end` });
+    await wait('we_a', { count: 1, object: `'free'`, from: 500 });
+    await breaker('we_a', { until: `now() - interval '1 second'` });
+    const probed: number[] = [];
+    let looks = 0;
+    for (; probed.length === 0 && looks < 20; looks++) probed.push(...(await sequencesOf()));
+    expect(probed).toEqual([500]);
+    expect(looks).toBeLessThanOrEqual(6);
+  });
+
   it('of an endpoint that was disabled while it was away are all its lines: waiting deliveries are skipped without a call', async () => {
     await wait('we_a', { count: 30 });
     await breaker('we_a', { until: HOUR, enabled: false });

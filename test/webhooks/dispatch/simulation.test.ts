@@ -124,6 +124,25 @@ describe('an endpoint whose breaker is open', () => {
   }, 120_000);
 });
 
+describe('an endpoint with a replay whose breaker is open', () => {
+  it('is probed, and gets all, although live events follow replayed ones of their object', async () => {
+    the = await SimulatedDispatch.start();
+    let isBack = false;
+    const accountId = await the.account();
+    await the.endpoint(accountId, () => ({ status: isBack ? 200 : 503, afterMs: 5 }));
+    const objects = Array.from({ length: 12 }, () => newId('email'));
+    await the.happen(accountId, objects);
+    await the.run(() => the.calls.length >= 10);
+    await the.queueAsReplayed(objects);
+    await the.happen(accountId, objects);
+    isBack = true;
+    const backAt = the.now;
+    await the.run(async () => the.now > backAt + 400_000 || (await the.counts()).pending === undefined);
+    expect(Object.keys(await the.counts())).toEqual(['delivered']);
+    expect(outOfOrder(the.calls)).toEqual([]);
+  }, 120_000);
+});
+
 describe('more backlogs than places', () => {
   it('are served in turn: the first call of each comes soon', async () => {
     the = await SimulatedDispatch.start({ runMs: 4 });
