@@ -24,7 +24,11 @@ const HEARTBEAT_MS = 5_000;
 /** Activities of the `deliverWebhooks` workflow. */
 export function createDeliverActivities(deps: DeliverDeps) {
   // other results do not wait for what is waiting at an endpoint that is back
-  const store = createResultStore({ ...deps, onRecovered: (endpointId) => void attemptWaiting(deps, endpointId) });
+  const store = createResultStore({
+    ...deps,
+    onRecovered: (endpointId, successBefore) =>
+      void attemptWaiting(deps, endpointId, { successBefore, retryScheduleMs: deps.webhook.retryScheduleMs }),
+  });
   /** rounds under way, by run */
   const rounds = new Map<string, Promise<unknown>>();
 

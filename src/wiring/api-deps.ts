@@ -23,7 +23,7 @@ import { isLocal } from '../runtime/local-hosts.ts';
 import { createPayloadCodec } from '../temporal/codec.ts';
 import { codecRoutes } from '../temporal/codec-server.ts';
 import { codecKeys } from '../temporal/connect.ts';
-import { attemptWaiting, hurryRuns, retryDelivery } from '../webhooks/dispatch/retry-delivery.ts';
+import { attemptWaiting, hurryRun, retryDelivery } from '../webhooks/dispatch/retry-delivery.ts';
 import { startBatchRun } from '../api/commands/batches.ts';
 import { cancelReplayRun, startReplayRun } from '../webhooks/log/replay-runs.ts';
 
@@ -71,7 +71,7 @@ export function apiDeps(config: Config, logger: Logger, surroundings: ApiSurroun
       finished,
       retryDelivery: (id) => retryDelivery(client, db, id),
       attemptWaiting: (endpointId) =>
-        attemptWaiting({ db, logger, hurry: (ids) => hurryRuns(client, ids) }, endpointId),
+        attemptWaiting({ db, logger, hurry: (workflowId) => hurryRun(client, workflowId) }, endpointId),
       startBatch: (batch) => startBatchRun(client, batch).catch(notStarted(logger, { batchId: batch.id })),
       startReplay: (replay) =>
         startReplayRun(client, replay).catch((err: unknown) =>

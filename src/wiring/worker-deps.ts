@@ -37,7 +37,7 @@ import { codecKeys } from '../temporal/connect.ts';
 import { createCallSlots } from '../webhooks/attempt/call-slots.ts';
 import { createPoster } from '../webhooks/attempt/post.ts';
 import type { LostRuns } from '../webhooks/dispatch/lost-runs.ts';
-import { hurryRuns } from '../webhooks/dispatch/retry-delivery.ts';
+import { hurryRun } from '../webhooks/dispatch/retry-delivery.ts';
 import { accountWorkflowId, SIGNALS } from '../workflows/names.ts';
 import { tokenFetch } from './token-fetch.ts';
 
@@ -115,7 +115,7 @@ export function openWorkerDeps(config: Config, logger: Logger, surroundings: Sur
     webhook: config.webhook,
     signalConnected: (id) => client.workflow.getHandle(accountWorkflowId(id)).signal(SIGNALS.mailboxConnected),
     slots: createCallSlots(() => Math.max(1, Math.floor(CALLS_PER_ENDPOINT / workerCount()))),
-    hurry: (workflowIds) => hurryRuns(client, workflowIds),
+    hurry: (workflowId) => hurryRun(client, workflowId),
   });
   const close = async (): Promise<void> => {
     poster.close();

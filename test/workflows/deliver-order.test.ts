@@ -203,9 +203,9 @@ describe('an endpoint that does not respond', () => {
     const hurried: string[] = [];
     await the.work({
       webhook: { retryScheduleMs: [HOUR], timeoutMs: 5_000 },
-      hurry: async (ids) => {
-        hurried.push(...ids);
-        for (const id of ids) await hurryRun(the.client, id);
+      hurry: (workflowId) => {
+        hurried.push(workflowId);
+        return hurryRun(the.client, workflowId);
       },
     });
     the.receiver.answer = () => (the.receiver.calls.length === 0 ? 500 : 200);

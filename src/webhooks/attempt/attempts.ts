@@ -43,8 +43,8 @@ export interface DeliverDeps {
    * Called when a run begins its attempts and when it has ended them, whatever their results: its line may get its next turn.
    */
   onAttempts?(workflowId: string, are: 'begun' | 'ended', end?: RunEnd): void;
-  /** Makes runs that wait for their next attempt attempt now. */
-  hurry?(workflowIds: readonly string[]): Promise<void>;
+  /** Makes a run that waits for its next attempt attempt now; rejects when it could not be signalled. */
+  hurry?(workflowId: string): Promise<unknown>;
 }
 
 /** Says when no further call may begin, and when calls under way are cancelled. */

@@ -12,7 +12,7 @@ import type { Db } from '../../db/driver/client.ts';
  *
  * While it is open the relay leaves the deliveries where they are, in the store; they use up no attempts. An endpoint that refuses a
  * call does not say that it would take others: it has recovered with its first success since the breaker opened, which makes those that
- * wait for their next attempt due, and the breaker opens for longer each time until then.
+ * wait for their next attempt due (log/recovery.ts says which), and the breaker opens for longer each time until then.
  */
 
 /** Failures in a row that open the breaker: a restart of an endpoint with little traffic causes fewer. */
@@ -66,6 +66,8 @@ export interface StoredHealth extends EndpointHealth {
   change: 'opened' | 'closed' | undefined;
   /** the outcomes have the first success since the breaker opened, and have not opened it again */
   hasRecovered: boolean;
+  /** the last success before these outcomes; null: there was none */
+  successBefore: Date | null;
 }
 
 interface HealthRow extends Record<string, unknown> {
@@ -78,6 +80,7 @@ interface HealthRow extends Record<string, unknown> {
   last_success_at: string | null;
   was_open: boolean;
   recovers: boolean;
+  success_before: string | null;
   opens: boolean;
 }
 
@@ -114,7 +117,7 @@ export async function recordOutcomes(db: Db, all: readonly EndpointOutcomes[]): 
       select * from webhook_endpoints
       where id = any(${column((s) => s.endpointId)}::text[]) order by id for update
     ), before as (
-      select e.id, made.*, e.breaker_until is not null as was_open,
+      select e.id, made.*, e.breaker_until is not null as was_open, e.last_success_at as success_before,
         (case when answered then 0 else failures_in_a_row end) + since_response as failures,
         succeeded and breaker_openings > 0 as recovers,
         (case when succeeded then 0 else breaker_openings end) as openings,
@@ -135,7 +138,7 @@ export async function recordOutcomes(db: Db, all: readonly EndpointOutcomes[]): 
       last_success_at = case when b.succeeded then now() else e.last_success_at end,
       warned_at = case when b.succeeded then null else e.warned_at end
     from before b where e.id = b.id
-    returning e.id, e.url, e.failures_in_a_row, e.breaker_until, e.failing_since, e.last_success_at, b.was_open, b.opens, b.recovers,
+    returning e.id, e.url, e.failures_in_a_row, e.breaker_until, e.failing_since, e.last_success_at, b.was_open, b.opens, b.recovers, b.success_before,
       (extract(epoch from e.breaker_until - now()) * 1000)::float8 as breaker_ms`);
   return new Map(rows.map((row) => [row.id, toStored(row)]));
 }
@@ -150,6 +153,7 @@ function toStored(row: HealthRow): StoredHealth {
     failingSince: toDate(row.failing_since),
     lastSuccessAt: toDate(row.last_success_at),
     hasRecovered: row.recovers && !row.opens,
+    successBefore: toDate(row.success_before),
     change: row.opens ? 'opened' : row.was_open && !isOpen ? 'closed' : undefined,
   };
 }

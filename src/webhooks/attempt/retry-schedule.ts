@@ -21,6 +21,9 @@ export function nextDelay(
   return Math.max(varied, Math.min(retryAfterMs ?? 0, MAX_RETRY_AFTER_MS));
 }
 
+/** The longest that `nextDelay` waits by this schedule after each attempt, ms: without `Retry-After`. */
+export const longestDelays = (scheduleMs: readonly number[]): number[] => scheduleMs.map((ms) => ms * (1 + SPREAD));
+
 /** `Retry-After` in ms from `now`: seconds or an HTTP date (RFC 9110 section 10.2.3). Null: absent, or not readable. */
 export function parseRetryAfter(value: string | undefined, now: Date): number | null {
   const text = value?.trim() ?? '';

@@ -6,7 +6,15 @@ import type { Logger } from '../../runtime/logger.ts';
 import { SIGNALS } from '../../workflows/names.ts';
 import { getDeliveryState } from './delivery-queries.ts';
 import { isNotFound } from './delivery-runs.ts';
-import { makeDue, makeRunsDue, markDueNow, requeueDelivery } from '../log/delivery-state.ts';
+import {
+  type Hurried,
+  makeDue,
+  makeRunsDue,
+  markDueNow,
+  requeueDelivery,
+  takeBackHurry,
+} from '../log/delivery-state.ts';
+import type { Recovery } from '../log/recovery.ts';
 
 /** Deadline of a call to Temporal that a caller of the API waits for, ms. */
 const WAITED_FOR_MS = 2_000;
@@ -29,29 +37,44 @@ export async function retryDelivery(client: Client, db: Db, deliveryId: string):
   // its attempt is under way, or about to begin
   if (run !== null && !seen.started) return;
   if (run === null) return requeueDelivery(db, deliveryId);
-  await markDueNow(db, deliveryId, run);
-  if (!(await hurryRun(client, run))) await requeueDelivery(db, deliveryId, run);
+  const hurried = await markDueNow(db, deliveryId, run);
+  const isWaiting = await orTakeBack(db, hurried, () => hurryRun(client, run));
+  if (!isWaiting) await requeueDelivery(db, deliveryId, run);
 }
 
 /**
- * Makes deliveries that wait for their next attempt at an endpoint due now: it is back, or its settings were corrected. Never
- * rejects: where this fails deliveries keep their schedule.
+ * Makes deliveries that wait for their next attempt at an endpoint due now: its settings were corrected, or it has recovered; then
+ * some of them, see `mayHurry`. Never rejects: where this fails deliveries keep their schedule.
  */
 export async function attemptWaiting(
-  { db, logger, hurry }: { db: Db; logger: Logger; hurry?: ((workflowIds: string[]) => Promise<void>) | undefined },
+  { db, logger, hurry }: { db: Db; logger: Logger; hurry?: ((workflowId: string) => Promise<unknown>) | undefined },
   endpointId: string,
+  recovery?: Recovery,
 ): Promise<void> {
   try {
-    await makeDue(db, endpointId);
-    await hurry?.(await makeRunsDue(db, endpointId));
+    await makeDue(db, endpointId, recovery);
+    if (!hurry) return;
+    const hurried = await makeRunsDue(db, endpointId, recovery);
+    const signals = await Promise.allSettled(
+      hurried.map((each) => orTakeBack(db, [each], () => hurry(each.workflowId))),
+    );
+    for (const signal of signals) if (signal.status === 'rejected') throw signal.reason;
   } catch (err) {
     logger.warn({ err, endpointId }, 'could not hurry the deliveries of a recovered endpoint');
   }
 }
 
-/** Makes runs that wait for their next attempt attempt now. */
-export async function hurryRuns(client: Client, workflowIds: readonly string[]): Promise<void> {
-  await Promise.all(workflowIds.map((id) => hurryRun(client, id)));
+/**
+ * Signals a run. If this fails its deliveries are not due: the run waits on, and what is due in a run counts as under way. They are
+ * due before the signal, so that no other delivery of their object is attempted beside them.
+ */
+async function orTakeBack<T>(db: Db, hurried: readonly Hurried[], signal: () => Promise<T>): Promise<T> {
+  try {
+    return await signal();
+  } catch (error) {
+    await takeBackHurry(db, hurried);
+    throw error;
+  }
 }
 
 /** Makes a run that waits for its next attempt attempt now. Resolves with false when the run does not exist or has ended. */

@@ -5,6 +5,7 @@ import { inChunks } from '../../db/driver/in-chunks.ts';
 import { statement } from '../../db/driver/statement.ts';
 import { DELIVERIES_CHANNEL, LINES } from '../../db/outbox.ts';
 import { DUE_NOW, endPending, lineOf, nextInOrder } from './pending.ts';
+import { mayHurry, type Recovery } from './recovery.ts';
 
 /*
  * The states of a delivery and every transition between them; a replay's are in replay-state.ts. `recordEvents`
@@ -155,11 +156,13 @@ export async function skipDeliveries(db: Db, deliveryIds: string[], error: strin
   await db.execute(endPending(own, sql`status = 'skipped', error = ${error}`));
 }
 
-/** started → started: a manual retry makes the next attempt due now. */
-export async function markDueNow(db: Db, deliveryId: string, workflowId: string): Promise<void> {
-  await db.execute(sql`
-    update pending_deliveries set due_at = now(), line = ${LINES.manual}
-    where delivery_id = ${deliveryId} and workflow_id = ${workflowId}`);
+/** started → started: a manual retry makes the next attempt due now. Resolves with an empty list when the run no longer has it. */
+export function markDueNow(db: Db, deliveryId: string, workflowId: string): Promise<Hurried[]> {
+  return hurried(
+    db,
+    sql`set due_at = now(), line = ${LINES.manual}`,
+    sql`p.delivery_id = ${deliveryId} and p.workflow_id = ${workflowId}`,
+  );
 }
 
 /**
@@ -220,27 +223,69 @@ export async function releaseDeliveries(db: Db, deliveryIds: string[], workflowI
     select pg_notify(${DELIVERIES_CHANNEL}, '') from released limit 1`);
 }
 
-/** waiting → waiting: the endpoint is back, so deliveries that wait for their next attempt are due now. */
-export async function makeDue(db: Db, endpointId: string): Promise<void> {
-  await inChunks(MANY, async () => {
-    const changed = await db.execute(sql`
-      update pending_deliveries set ${DUE_NOW} where delivery_id in (
-        select delivery_id from pending_deliveries
+/** waiting → waiting: the endpoint is back, so deliveries that wait for their next attempt are due now; see `mayHurry`. */
+export async function makeDue(db: Db, endpointId: string, recovery?: Recovery): Promise<void> {
+  for (let after: WaitingRow | undefined = { line: -1, due_at: '-infinity', delivery_id: '' }; after; ) {
+    const waiting: { rows: WaitingRow[] } = await db.execute<WaitingRow>(sql`
+      with waiting as materialized (
+        select delivery_id, line, due_at from pending_deliveries
         where endpoint_id = ${endpointId} and workflow_id is null and waits_for = 'retry' and due_at > now()
-        limit ${MANY} for update skip locked
-      )`);
+          and (line, due_at, delivery_id) > (${after.line}, ${after.due_at}::timestamptz, ${after.delivery_id})
+        order by line, due_at, delivery_id limit ${MANY} for update skip locked
+      ), due as (
+        update pending_deliveries p set ${DUE_NOW} from waiting
+        where p.delivery_id = waiting.delivery_id and ${mayHurry(sql`waiting`, recovery)}
+      )
+      select line, due_at::text, delivery_id from waiting order by line desc, waiting.due_at desc, delivery_id desc limit 1`);
     await db.execute(sql`select pg_notify(${DELIVERIES_CHANNEL}, '')`);
-    return changed;
-  });
+    [after] = waiting.rows;
+  }
 }
 
-/** started → started: the endpoint is back, so next attempts are due now. Resolves with the runs that wait for them. */
-export async function makeRunsDue(db: Db, endpointId: string): Promise<string[]> {
-  const { rows } = await db.execute<{ workflow_id: string }>(sql`
-    update pending_deliveries set due_at = now()
-    where endpoint_id = ${endpointId} and workflow_id is not null and waits_for = 'retry' and due_at > now()
-    returning workflow_id`);
-  return rows.map((row) => row.workflow_id);
+interface WaitingRow extends Record<string, unknown> {
+  line: number;
+  due_at: string;
+  delivery_id: string;
+}
+
+/** A delivery whose next attempt was made due while its run waits for it. */
+export interface Hurried {
+  deliveryId: string;
+  workflowId: string;
+  /** its line and time before, and its time now */
+  line: number;
+  wasDueAt: string;
+  dueAt: string;
+}
+
+/** started → started: the endpoint is back, so next attempts are due now; see `mayHurry`. Their runs wait for them until they are signalled. */
+export async function makeRunsDue(db: Db, endpointId: string, recovery?: Recovery): Promise<Hurried[]> {
+  return hurried(
+    db,
+    sql`set due_at = now()`,
+    sql`p.endpoint_id = ${endpointId} and p.workflow_id is not null and p.waits_for = 'retry' and p.due_at > now()
+      and ${mayHurry(sql`p`, recovery)}`,
+  );
+}
+
+async function hurried(db: Db, set: SQL, where: SQL): Promise<Hurried[]> {
+  const { rows } = await db.execute<Hurried & Record<string, unknown>>(sql`
+    with before as materialized (select p.* from pending_deliveries p where ${where} for update)
+    update pending_deliveries p ${set} from before where p.delivery_id = before.delivery_id
+    returning p.delivery_id as "deliveryId", p.workflow_id as "workflowId", before.line,
+      before.due_at::text as "wasDueAt", p.due_at::text as "dueAt"`);
+  return rows;
+}
+
+/** started → started: runs that could not be signalled attempt these when they were going to. */
+export async function takeBackHurry(db: Db, deliveries: readonly Hurried[]): Promise<void> {
+  const column = <T>(pick: (delivery: Hurried) => T) => sql.param(deliveries.map(pick));
+  await db.execute(sql`
+    update pending_deliveries p set due_at = h.was_due_at, line = h.line
+    from unnest(${column((h) => h.deliveryId)}::text[], ${column((h) => h.workflowId)}::text[],
+      ${column((h) => h.line)}::smallint[], ${column((h) => h.wasDueAt)}::timestamptz[], ${column((h) => h.dueAt)}::timestamptz[]
+    ) as h (delivery_id, workflow_id, line, was_due_at, due_at)
+    where p.delivery_id = h.delivery_id and p.workflow_id = h.workflow_id and p.due_at = h.due_at`);
 }
 
 /**

@@ -19,8 +19,8 @@ interface Entry {
 }
 
 type Deps = Pick<DeliverDeps, 'db' | 'logger'> & {
-  /** Called with the first success of an endpoint since its breaker opened. */
-  onRecovered(endpointId: string): void;
+  /** Called with the first success of an endpoint since its breaker opened; `successBefore`: the one before, null: there was none. */
+  onRecovered(endpointId: string, successBefore: Date | null): void;
 };
 
 /** Stores results of attempts, many in one statement, and the health of their endpoints that follows from them. */
@@ -58,7 +58,7 @@ export function createResultStore(
       if (now?.url !== url) continue;
       health.set(endpointId, { ...now, notedAt });
       if (now.change) logChange(endpointId, now);
-      if (now.hasRecovered) deps.onRecovered(endpointId);
+      if (now.hasRecovered) deps.onRecovered(endpointId, now.successBefore);
     }
   }
 

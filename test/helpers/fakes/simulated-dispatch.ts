@@ -88,7 +88,7 @@ export class SimulatedDispatch {
       logger,
       webhook: { retryScheduleMs: SCHEDULE_MS, timeoutMs: 30_000 },
       onAttempts: (...attempts) => this.#relay.attempts(...attempts),
-      hurry: async (ids) => ids.forEach((id) => this.#hurried.get(id)?.()),
+      hurry: async (workflowId) => this.#hurried.get(workflowId)?.(),
     });
     this.#relay = new Relay({
       due: (after) => listDueLines(db, { after }),
