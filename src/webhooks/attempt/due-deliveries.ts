@@ -55,7 +55,8 @@ export interface DeliveryTarget extends EndpointHealth {
   previousSecret: Buffer | null;
   /** runs that wait for the next attempt of a delivery to it */
   retryingRuns: number;
-  loadedAt: Date;
+  /** in ms of `performance.now()`: the time of day may be set back */
+  loadedAt: number;
 }
 
 /** Milliseconds until a time, by the clock of the database: the clock of a worker may differ. */
@@ -116,7 +117,7 @@ export async function loadDueDeliveries(
 
 /** The endpoints of these ids that still exist. */
 export async function loadTargets(db: Db, ids: string[]): Promise<Map<string, DeliveryTarget>> {
-  const loadedAt = new Date();
+  const loadedAt = performance.now();
   const { rows } = await db.execute<TargetRow>(
     statement(
       'load_delivery_targets',

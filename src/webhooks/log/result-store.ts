@@ -28,8 +28,8 @@ export function createResultStore(
   deps: Deps,
 ): ResultStore & { pending(deliveryId: string): Promise<void> | undefined } {
   const { db, logger } = deps;
-  /** the health of endpoints after the last results that changed it */
-  const health = new Map<string, EndpointHealth & { notedAt: Date }>();
+  /** the health of endpoints after the last results that changed it; `notedAt` as `loadedAt` of a target */
+  const health = new Map<string, EndpointHealth & { notedAt: number }>();
 
   const queue = createRecordQueue<Entry>({
     async write(entries) {
@@ -46,10 +46,10 @@ export function createResultStore(
   });
 
   async function noteHealth(entries: readonly Entry[]): Promise<void> {
-    const notedAt = new Date();
+    const notedAt = performance.now();
     const changing = byUrl(entries).filter(({ endpointId, outcomes, target }) => {
       const noted = health.get(endpointId);
-      return changesHealth(noted && noted.notedAt >= target.loadedAt ? noted : target, outcomes, notedAt);
+      return changesHealth(noted && noted.notedAt >= target.loadedAt ? noted : target, outcomes, new Date());
     });
     if (changing.length === 0) return;
     const stored = await recordOutcomes(db, changing);

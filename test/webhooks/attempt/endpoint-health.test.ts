@@ -4,7 +4,7 @@ import { updateEndpoint } from '../../../src/db/queries/endpoints.ts';
 import { createLogger } from '../../../src/runtime/logger.ts';
 import { createSecrets } from '../../../src/security/secrets.ts';
 import type { AttemptResult } from '../../../src/webhooks/log/delivery-state.ts';
-import type { DeliveryTarget } from '../../../src/webhooks/attempt/due-deliveries.ts';
+import { type DeliveryTarget, loadTargets } from '../../../src/webhooks/attempt/due-deliveries.ts';
 import { recordOutcomes } from '../../../src/webhooks/attempt/endpoint-health.ts';
 import { createResultStore } from '../../../src/webhooks/log/result-store.ts';
 import { type TestDatabase, testDatabase } from '../../helpers/servers/postgres.ts';
@@ -51,7 +51,7 @@ it('the outcomes of several endpoints are stored by one statement', async () => 
   const logger = createLogger('silent', 'test');
   const store = createResultStore({ db: test.database.db, logger, onRecovered: () => {} });
   const healthy = { failuresInARow: 0, breakerUntil: null, failingSince: null, lastSuccessAt: null };
-  const target = { ...healthy, loadedAt: new Date() } as DeliveryTarget;
+  const target = { ...healthy, loadedAt: performance.now() } as DeliveryTarget;
   const statements = await statementsOf(async () => {
     await Promise.all(ids.map((id, n) => store.add(resultOf(id, n), { ...target, id })));
   });
@@ -112,7 +112,7 @@ it('the breaker of a new URL stays closed when calls of the previous one fail la
     logger: createLogger('silent', 'test'),
     onRecovered: () => {},
   });
-  const target = { id, openUntil: 0, failingSince: null, loadedAt: new Date() } as DeliveryTarget;
+  const target = { id, openUntil: 0, failingSince: null, loadedAt: performance.now() } as DeliveryTarget;
   await updateEndpoint(test.database.db, secrets, id, { url: 'https://hooks.example.com/next' });
   await Promise.all(Array.from({ length: 12 }, (_, n) => store.add(resultOf(id, n), target)));
   expect(store.openUntil(target)).toBe(0);
@@ -125,7 +125,7 @@ it('an endpoint has recovered with its first success since the breaker opened, a
   const recovered: string[] = [];
   const logger = createLogger('silent', 'test');
   const store = createResultStore({ db: test.database.db, logger, onRecovered: (of) => recovered.push(of) });
-  const target = () => ({ id, openUntil: 0, failingSince: new Date(), loadedAt: new Date() }) as DeliveryTarget;
+  const target = () => ({ id, openUntil: 0, failingSince: new Date(), loadedAt: performance.now() }) as DeliveryTarget;
   const answer = (httpStatus: number) => store.add({ ...resultOf(id, 0), httpStatus }, target());
   for (let n = 0; n < 10; n++) await answer(503);
   await answer(404);
@@ -135,4 +135,27 @@ it('an endpoint has recovered with its first success since the breaker opened, a
   expect(recovered).toEqual([id]);
   await answer(200);
   expect(recovered).toEqual([id]);
+});
+
+it('a target that was loaded after the last results counts, also when the clock of the worker was set back', async () => {
+  const [id = ''] = await endpoints(1);
+  const logger = createLogger('silent', 'test');
+  const store = createResultStore({ db: test.database.db, logger, onRecovered: () => {} });
+  const load = async () => (await loadTargets(test.database.db, [id])).get(id) as DeliveryTarget;
+  const before = await load();
+  for (let n = 0; n < 10; n++) await store.add(resultOf(id, n), before);
+  expect(store.openUntil(before)).toBeGreaterThan(performance.now());
+  // another worker has closed it
+  await recordOutcomes(test.database.db, [{ endpointId: id, url, outcomes: ['success'] }]);
+  const { Date: RealDate } = globalThis;
+  globalThis.Date = class extends RealDate {
+    constructor(...given: [] | [number | string]) {
+      super(given[0] ?? RealDate.now() - 600_000);
+    }
+  } as DateConstructor;
+  try {
+    expect(store.openUntil(await load())).toBe(0);
+  } finally {
+    globalThis.Date = RealDate;
+  }
 });
