@@ -5,6 +5,7 @@ import type { Db } from '../db/driver/client.ts';
 import type { LeaseNotifications } from '../db/coordination/lease.ts';
 import { recordEvents } from '../db/outbox.ts';
 import {
+  checkNotRestored,
   deleteAccountRow,
   deleteLinksOf,
   deleteMailRows,
@@ -74,7 +75,10 @@ export function dropOnRemoval(
   });
 }
 
-/** Activities of the `removeAccount` workflow; each is idempotent. */
+/**
+ * Activities of the `removeAccount` workflow; each is idempotent. Temporal keeps the run through a restore of the database: those
+ * that would harm an account which the restore brought back throw AccountRestored, which ends the run.
+ */
 export function createRemoveActivities({ db, storage, client, endMs = RUN_END_MS }: RemoveDeps) {
   /** Marks the account as removed: readers no longer find it. False: it does not exist. */
   async function beginRemoval({ accountId }: { accountId: string }): Promise<boolean> {
@@ -91,6 +95,7 @@ export function createRemoveActivities({ db, storage, client, endMs = RUN_END_MS
 
   /** Cancels the account's runs, which can no longer write in any case. */
   async function stopRuns({ accountId }: { accountId: string }): Promise<void> {
+    await checkNotRestored(db, accountId);
     for (const workflowId of await runsOf(client, accountId)) {
       await unlessEnded(client.getHandle(workflowId).cancel());
     }
@@ -98,25 +103,16 @@ export function createRemoveActivities({ db, storage, client, endMs = RUN_END_MS
 
   /** Waits until the account's runs have ended; terminates those that do not end. */
   async function awaitRuns({ accountId }: { accountId: string }): Promise<void> {
-    const until = performance.now() + endMs;
-    const context = Context.current();
-    for (const workflowId of await runsOf(client, accountId)) {
-      const handle = client.getHandle(workflowId);
-      while (await isRunning(handle)) {
-        if (performance.now() >= until) {
-          await unlessEnded(handle.terminate('the account is removed'));
-          break;
-        }
-        context.heartbeat();
-        await context.sleep(500);
-      }
-    }
+    await checkNotRestored(db, accountId);
+    await awaitEnds(client, accountId, endMs);
   }
 
   /** Deletes the account's mail: rows, then files. */
   async function deleteContents({ accountId }: { accountId: string }): Promise<void> {
     await withHeartbeat(async () => {
+      await checkNotRestored(db, accountId);
       await deleteMailRows(db, accountId);
+      await checkNotRestored(db, accountId);
       await storage.deletePrefix(`${accountId}/`);
     });
   }
@@ -128,6 +124,7 @@ export function createRemoveActivities({ db, storage, client, endMs = RUN_END_MS
    */
   async function eraseLog({ accountId, skipPending }: { accountId: string; skipPending: boolean }): Promise<boolean> {
     return withHeartbeat(async () => {
+      await checkNotRestored(db, accountId);
       await eraseAccount(db, accountId);
       await deleteLinksOf(db, accountId);
       if (skipPending) await skipOfRemoved(db, accountId);
@@ -142,7 +139,10 @@ export function createRemoveActivities({ db, storage, client, endMs = RUN_END_MS
    * that wait for their next attempt end now. False: some are still running.
    */
   async function deleteRuns({ accountId, isErased = false }: RunsOfRemoved): Promise<boolean> {
-    return withHeartbeat(() => deleteClosedRuns(client, accountId, isErased));
+    return withHeartbeat(async () => {
+      await checkNotRestored(db, accountId);
+      return deleteClosedRuns(client, accountId, isErased);
+    });
   }
 
   /** Deletes the account's own row, for which `ensureAccounts` restarts a lost removal until then. */
@@ -151,6 +151,22 @@ export function createRemoveActivities({ db, storage, client, endMs = RUN_END_MS
   }
 
   return { beginRemoval, stopRuns, awaitRuns, deleteContents, eraseLog, deleteRuns, finishRemoval };
+}
+
+async function awaitEnds(client: WorkflowClient, accountId: string, endMs: number): Promise<void> {
+  const until = performance.now() + endMs;
+  const context = Context.current();
+  for (const workflowId of await runsOf(client, accountId)) {
+    const handle = client.getHandle(workflowId);
+    while (await isRunning(handle)) {
+      if (performance.now() >= until) {
+        await unlessEnded(handle.terminate('the account is removed'));
+        break;
+      }
+      context.heartbeat();
+      await context.sleep(500);
+    }
+  }
 }
 
 async function deleteClosedRuns(client: WorkflowClient, accountId: string, isErased: boolean): Promise<boolean> {

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, beforeEach, expect, it, jest } from '@jest/globals
 import type { WorkflowClient } from '@temporalio/client';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { eq, sql } from 'drizzle-orm';
+import { withFailures } from '../../src/activities/failures.ts';
 import { createRemoveActivities, dropOnRemoval } from '../../src/activities/remove.ts';
 import type { ServerLogin } from '../../src/contract/account.ts';
 import type { EventType } from '../../src/contract/events.ts';
@@ -372,7 +373,38 @@ it('keeps the row of an account that is not being removed', async () => {
   expect(await getAccount(test.database.db, accountId)).toMatchObject({ id: accountId });
 });
 
+it.each(['stopRuns', 'awaitRuns', 'deleteContents', 'eraseLog', 'deleteRuns'] as const)(
+  'does not remove an account that a restore of the database brought back: %s',
+  async (step) => {
+    const { db } = test.database;
+    await storage.put(`${accountId}/raw/x.eml`, Buffer.from('mail'));
+    await db
+      .insert(folders)
+      .values({ id: newId('folder'), accountId, path: 'INBOX', name: 'INBOX', createdAt: new Date() });
+    await storeDelivered(accountId, 'email.new', 'delivered');
+    for (const id of [...accountRunIds(accountId), `send/${newId('email')}`]) {
+      running.add(id);
+      shown.set(id, WORKFLOWS.sendEmail);
+    }
+    const failing = new MockActivityEnvironment().run(withFailures(activities())[step], {
+      accountId,
+      skipPending: true,
+      isErased: true,
+    });
+    await expect(failing).rejects.toMatchObject({ nonRetryable: true, message: 'already_exists AccountRestored' });
+    expect(calls).toEqual([]);
+    expect(await storage.size(`${accountId}/raw/x.eml`)).toBe(4);
+    expect(await db.$count(folders, eq(folders.accountId, accountId))).toBe(1);
+    const [event] = await db.select().from(events).where(eq(events.accountId, accountId));
+    expect(event?.data).toContain(CANARY);
+    // an account that is gone has nothing to lose
+    accountId = newId('account');
+    await new MockActivityEnvironment().run(activities()[step], { accountId, skipPending: true });
+  },
+);
+
 it('cancels the runs of the account, whether they exist or not', async () => {
+  await run(activities().beginRemoval);
   running.add(`account/${accountId}`);
   await run(activities().stopRuns);
   expect(calls.toSorted()).toEqual(
@@ -393,12 +425,14 @@ it.each(Object.values(WORKFLOWS).filter((type) => type !== 'housekeeping' && typ
     running.add(id);
     // Temporal may not show it yet
     if (!isNamedByAccount) shown.set(id, type);
+    await run(activities().beginRemoval);
     await run(activities().stopRuns);
     expect(calls.includes(`cancel ${id}`)).toBe(!['removeAccount', 'deliverWebhooks'].includes(type));
   },
 );
 
 it('waits for the runs, and terminates those that do not end', async () => {
+  await run(activities().beginRemoval);
   await run(activities().awaitRuns);
   expect(calls).toEqual([]);
   running.add(`account/${accountId}`);

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { CancelledFailure, TimeoutFailure, WorkflowUpdateRPCTimeoutOrCancelledError } from '@temporalio/client';
+import { eq } from 'drizzle-orm';
 import type { DevicePoll } from '../../src/activities/device-sign-in.ts';
 import { toFailure, withFailures } from '../../src/activities/failures.ts';
 import { createRemoveActivities } from '../../src/activities/remove.ts';
@@ -14,7 +15,7 @@ import type { AuthIntent } from '../../src/contract/account.ts';
 import { ApiError } from '../../src/contract/errors.ts';
 import { getAccount } from '../../src/db/queries/accounts.ts';
 import { deleteIntent, intentLocation, readIntent, linkIntent } from '../../src/db/access/connect-intents.ts';
-import { accounts, connectIntents } from '../../src/db/schema/index.ts';
+import { accounts, connectIntents, events } from '../../src/db/schema/index.ts';
 import { MailError } from '../../src/mail-wire/mail-error.ts';
 import { newId } from '../../src/new-id.ts';
 import { createSecrets } from '../../src/security/secrets.ts';
@@ -314,6 +315,22 @@ describe('removing', () => {
     release();
     await workers.client.workflow.getHandle(removeWorkflowId(accountId)).result();
   });
+
+  it('removes an account again that a restore of the database brought back while its removal waited', async () => {
+    const { db } = test.database;
+    const accountId = await storeAccount(test.database);
+    const [row] = await db.select().from(accounts).where(eq(accounts.id, accountId));
+    await commands.removeAccount(accountId);
+    const { runId } = await workers.client.workflow.getHandle(removeWorkflowId(accountId)).describe();
+    await db.delete(events).where(eq(events.accountId, accountId));
+    await db.delete(accounts).where(eq(accounts.id, accountId));
+    await db.insert(accounts).values(row!);
+    await commands.removeAccount(accountId);
+    expect(await getAccount(db, accountId)).toBeUndefined();
+    const { status } = await workers.client.workflow.getHandle(removeWorkflowId(accountId), runId).describe();
+    expect(status.name).toBe('TERMINATED');
+    await workers.client.workflow.getHandle(removeWorkflowId(accountId)).result();
+  }, 30_000);
 
   it('reports that the removal continues when no worker is available', async () => {
     const idle = await testClient();

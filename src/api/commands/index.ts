@@ -1,4 +1,4 @@
-import { type Client, WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
+import { type Client, WorkflowExecutionAlreadyStartedError, WorkflowNotFoundError } from '@temporalio/client';
 import type { AuthIntent, ConnectIntent } from '../../contract/account.ts';
 import { ApiError } from '../../contract/errors.ts';
 import { isId } from '../../contract/ids.ts';
@@ -141,24 +141,42 @@ function serverOf({ account_id: accountId, credentials: { user = '', imap } }: A
 
 /** Returns once everything is deleted; after the deadline as soon as readers no longer find the account. */
 async function removeAccount(deps: CommandDeps & RunDeps, accountId: string): Promise<void> {
-  const { db } = deps;
+  const { client, db } = deps;
   if (!isId('account', accountId) || !(await getAccount(db, accountId))) throw notFound();
   try {
-    await execute(deps, {
-      type: WORKFLOWS.removeAccount,
-      workflowId: removeWorkflowId(accountId),
-      accountId,
-      args: [{ accountId }],
-      summary: `remove ${accountId}`,
-      repeats: true,
-      isKept: true,
-      deadlineMs: deps.removeDeadlineMs ?? REMOVE_DEADLINE_MS,
-      until: ({ handle }) => handle.executeUpdate<void, []>(UPDATES.deleted),
-    });
+    await runRemoval(deps, accountId);
+    // that run has removed the account before a restore of the database, and waits for the delivery of its last events
+    if (await getAccount(db, accountId)) {
+      await endWith(client, removeWorkflowId(accountId), 'the account was restored, and is removed again');
+      await runRemoval(deps, accountId);
+    }
   } catch (error) {
     // Marked as removed: the caller need not wait for the rest.
     if (!(await getAccount(db, accountId))) return;
     throw workflowErrorToApiError(error, LATE_REMOVAL, { notDone: LATE_REMOVAL, mayBeDone: LATE_REMOVAL });
+  }
+}
+
+function runRemoval(deps: CommandDeps & RunDeps, accountId: string): Promise<void> {
+  return execute(deps, {
+    type: WORKFLOWS.removeAccount,
+    workflowId: removeWorkflowId(accountId),
+    accountId,
+    args: [{ accountId }],
+    summary: `remove ${accountId}`,
+    repeats: true,
+    isKept: true,
+    deadlineMs: deps.removeDeadlineMs ?? REMOVE_DEADLINE_MS,
+    until: ({ handle }) => handle.executeUpdate<void, []>(UPDATES.deleted),
+  });
+}
+
+/** Terminates a run, unless it has ended. */
+async function endWith(client: Client, workflowId: string, reason: string): Promise<void> {
+  try {
+    await client.withDeadline(Date.now() + STOP_MS, () => client.workflow.getHandle(workflowId).terminate(reason));
+  } catch (error) {
+    if (!(error instanceof WorkflowNotFoundError)) throw error;
   }
 }
 

@@ -1,5 +1,6 @@
-import { and, eq, isNotNull, type SQL, sql } from 'drizzle-orm';
+import { and, eq, isNotNull, isNull, type SQL, sql } from 'drizzle-orm';
 import type { PgTable } from 'drizzle-orm/pg-core';
+import { ApiError } from '../../contract/errors.ts';
 import type { Db, Queryable } from '../driver/client.ts';
 import { inChunks } from '../driver/in-chunks.ts';
 import {
@@ -79,6 +80,26 @@ export async function isBeingRemoved(db: Queryable, accountId: string): Promise<
     .from(accounts)
     .where(and(eq(accounts.id, accountId), isNotNull(accounts.removedAt)));
   return rows.length > 0;
+}
+
+/** The database was restored to a time before the removal of an account: the removal must not go further. */
+export class AccountRestored extends ApiError {
+  override readonly name = 'AccountRestored';
+  constructor() {
+    super('already_exists', 'the account was restored after its removal began');
+  }
+}
+
+/**
+ * Passes for an account whose removal has begun, or has ended.
+ * @throws AccountRestored
+ */
+export async function checkNotRestored(db: Queryable, accountId: string): Promise<void> {
+  const rows = await db
+    .select({ id: accounts.id })
+    .from(accounts)
+    .where(and(eq(accounts.id, accountId), isNull(accounts.removedAt)));
+  if (rows.length > 0) throw new AccountRestored();
 }
 
 /** Deletes the row of an account that is being removed. */
