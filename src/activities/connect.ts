@@ -376,7 +376,11 @@ const NO_BASELINE: Baseline = { folders: [], newest: new Map() };
 async function readBaseline(session: ImapSession, choice: FolderChoice | null): Promise<Baseline> {
   const until = performance.now() + BASELINE_MS;
   const folders = await listFoldersWithStatus(session, {
-    choose: (listed) => chosenOf(choice, listed),
+    choose: (listed) => {
+      // every mailbox has INBOX: without a baseline, all mail in it would be new
+      if (listed.length === 0) throw new MailError('provider_error', 'imap', 'the IMAP server lists no folders');
+      return chosenOf(choice, listed);
+    },
     wanted: () => performance.now() < until,
   });
   return { folders, newest: await readNewest(session, folders, performance.now() + NEWEST_MS) };

@@ -13,6 +13,7 @@ import { openCredentials, sealCredentials } from '../../src/mailbox/settings.ts'
 import { newId } from '../../src/new-id.ts';
 import { createOutbound } from '../../src/security/outbound.ts';
 import { createSecrets } from '../../src/security/secrets.ts';
+import { FakeImap } from '../helpers/fakes/fake-imap.ts';
 import { mailServers } from '../helpers/servers/mail-servers.ts';
 import { testTokens } from '../helpers/product/mail-session.ts';
 import { addUser, type MailUser, setPassword } from '../helpers/product/mail-user.ts';
@@ -268,6 +269,18 @@ describe('a login that fails', () => {
     expect(failure.detail).toMatch(/IMAP.*timed out.*SMTP.*timed out/);
     for (const socket of sockets) socket.destroy();
     server.close();
+  });
+
+  it('is reported when the server lists no folders', async () => {
+    const server = await new FakeImap().listen();
+    server.folders.clear();
+    try {
+      const imap = { host, port: server.port, encryption: 'none' };
+      const failure = await failureOf({ credentials: { ...whole(user), imap } });
+      expect(failure).toEqual({ code: 'provider_error', detail: 'the IMAP server lists no folders' });
+    } finally {
+      await server.close();
+    }
   });
 
   it('is reported when the server is a private one', async () => {

@@ -19,7 +19,7 @@ import {
 } from '../store/folders.ts';
 import { assertCurrent } from './choice.ts';
 import { importAdded } from './exclude.ts';
-import type { FolderPlan } from './plan.ts';
+import { type FolderPlan, isDemoted } from './plan.ts';
 import { loadReservations, releaseReservations } from './reservations.ts';
 import { areVacated, clearVacating, markVacating, vacateFolder } from './vacate.ts';
 
@@ -57,9 +57,7 @@ export function changedSince(before: FolderState[], now: FolderState[]): boolean
 
 /** A parent that was deleted while it has children stays as a name (RFC 3501 6.3.4): its mail is deleted. */
 function emptiedBy(plan: FolderPlan): FolderState[] {
-  return plan.changed
-    .filter(({ folder, facts }) => folder.vacating || (folder.selectable && !facts.selectable))
-    .map(({ folder }) => folder);
+  return plan.changed.filter((each) => each.folder.vacating || isDemoted(each)).map(({ folder }) => folder);
 }
 
 /** False: the folders were changed since, nothing is saved. */

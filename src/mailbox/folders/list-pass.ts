@@ -1,5 +1,6 @@
 import { inLease } from '../../db/coordination/lease.ts';
 import { type FolderSnapshot, type FolderStatus, listFoldersWithStatus } from '../../imap/list.ts';
+import type { ImapSession } from '../../imap/session.ts';
 import { MailError } from '../../mail-wire/mail-error.ts';
 import type { SyncContext } from '../context.ts';
 import {
@@ -13,7 +14,7 @@ import { applyPlan, changedSince } from './apply.ts';
 import { assertCurrent, chosenOf } from './choice.ts';
 import { undeliveredIn } from '../ingest/fetch.ts';
 import { markApplied, removeExcluded } from './exclude.ts';
-import { type FolderPlan, planFolders } from './plan.ts';
+import { type FolderPlan, isDemoted, planFolders } from './plan.ts';
 import { findRenames, withoutOngoing } from './renames.ts';
 import { loadOngoing } from './reservations.ts';
 
@@ -29,7 +30,7 @@ export interface FolderListPass {
 }
 
 /**
- * The list of a reused connection lacks a stored folder, or the counters of one. On such a connection some servers
+ * The list of a reused connection lacks a stored folder, the mail in one, or the counters of one. On such a connection some servers
  * permanently omit a folder that was renamed while they listed, or permanently list one that was deleted then (Dovecot,
  * whose STATUS fails for it): the list of a new connection decides.
  */
@@ -43,7 +44,8 @@ export class DoubtfulList extends MailError {
 /**
  * Compares the folder list with its counters: saves created, renamed and deleted folders with their events, and returns
  * which folders changed inside.
- * @throws DoubtfulList when a folder or its counters are missing on a connection that was not opened for this pass
+ * @throws DoubtfulList when a folder or its counters are missing on a connection that was not opened for this pass;
+ * MailError when the list of one that was lacks INBOX
  */
 export async function syncFolders(ctx: SyncContext, { freshSession = false } = {}): Promise<FolderListPass> {
   for (;;) {
@@ -54,18 +56,15 @@ export async function syncFolders(ctx: SyncContext, { freshSession = false } = {
 
 /** Undefined: this API changed the folders while they were listed, so the list may be from before. */
 async function listOnce(ctx: SyncContext, freshSession: boolean): Promise<FolderListPass | undefined> {
-  const { session } = ctx;
   const { stored, listed } = await listChosen(ctx, freshSession);
-  const uncounted = listed.filter(({ selectable, status }) => selectable && !status).map(({ path }) => path);
-  if (freshSession) session.withoutCounters = new Set(uncounted);
-  else if (uncounted.some((path) => !session.withoutCounters?.has(path))) throw new DoubtfulList();
+  assertCounted(ctx.session, listed, freshSession);
   const renamed = await findRenames(ctx, stored, listed);
   const differences = planFolders(stored, listed, renamed);
-  const cameOrWent = differences.created.length + differences.deleted.length > 0;
+  const cameOrWent = differences.created.length > 0 || takesMailAway(differences);
   const ongoing = cameOrWent ? await loadOngoing(ctx.db, ctx.account.id) : [];
   const since = await loadAllFolders(ctx.db, ctx.account.id);
   const stillPlanned = withoutOngoing(differences, stored, ongoing);
-  const isDoubtful = stillPlanned.deleted.length > 0 && !freshSession;
+  const isDoubtful = takesMailAway(stillPlanned) && !freshSession;
   // with those whose deletion was seen before, and has not been finished
   const plan = { ...stillPlanned, deleted: [...stillPlanned.deleted, ...since.deleted] };
   let missing = false;
@@ -92,6 +91,13 @@ async function listOnce(ctx: SyncContext, freshSession: boolean): Promise<Folder
   return { folders, dirty, counters, missing };
 }
 
+/** @throws DoubtfulList when a reused connection lacks the counters of a folder that it had before */
+function assertCounted(session: ImapSession, listed: FolderSnapshot[], freshSession: boolean): void {
+  const uncounted = listed.filter(({ selectable, status }) => selectable && !status).map(({ path }) => path);
+  if (freshSession) session.withoutCounters = new Set(uncounted);
+  else if (uncounted.some((path) => !session.withoutCounters?.has(path))) throw new DoubtfulList();
+}
+
 /**
  * The stored folders and the listed ones, without those that the account excludes: stored ones are removed first.
  * @throws DoubtfulList when one is excluded by the list of a reused connection, which may lack the folder above it
@@ -105,6 +111,7 @@ async function listChosen(
     const stored = await loadFolders(ctx.db, account.id);
     const unchosen = new Set<string>();
     const choose = (all: FolderSnapshot[]) => {
+      if (!showsInbox(all, stored)) throw freshSession ? inboxUnlisted() : new DoubtfulList();
       const chosen = new Set(chosenOf(account.choice?.folders, all));
       for (const folder of all) if (!chosen.has(folder)) unchosen.add(folder.path);
       return [...chosen];
@@ -115,6 +122,23 @@ async function listChosen(
     if (!freshSession) throw new DoubtfulList();
     await removeExcluded(ctx, excluded);
   }
+}
+
+function takesMailAway({ deleted, changed }: FolderPlan): boolean {
+  return deleted.length > 0 || changed.some(isDemoted);
+}
+
+/**
+ * Whether a whole list may be that of this mailbox. INBOX is in every one (RFC 9051 6.3.9): a server that lists no folder, or lacks
+ * INBOX, cannot reach the mailbox just now, and its folders are not deleted.
+ */
+function showsInbox(listed: FolderSnapshot[], stored: FolderState[]): boolean {
+  const isInbox = ({ role, selectable }: Pick<FolderState, 'role' | 'selectable'>) => role === 'INBOX' && selectable;
+  return stored.some(isInbox) ? listed.some(isInbox) : listed.length > 0 || stored.length === 0;
+}
+
+function inboxUnlisted(): MailError {
+  return new MailError('provider_error', 'imap', 'the IMAP server does not list INBOX; retry later');
 }
 
 /** The folders, with counts of the messages that the store can have. */

@@ -10,6 +10,17 @@ export interface FolderPlan {
   kept: { folder: FolderState; facts: FolderFacts }[];
 }
 
+/** Whether a folder could hold mail, and the list shows a mere name in its place. */
+export function isDemoted({
+  folder,
+  facts,
+}: {
+  folder: Pick<FolderState, 'selectable'>;
+  facts: Pick<FolderFacts, 'selectable'>;
+}): boolean {
+  return folder.selectable && !facts.selectable;
+}
+
 /**
  * Compares the stored folders with the server's list. `renamed` maps stored paths that the list lacks to the new paths of
  * their folders; see renameCandidates.

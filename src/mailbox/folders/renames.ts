@@ -4,7 +4,7 @@ import type { SyncContext } from '../context.ts';
 import { withSelected } from '../selected.ts';
 import type { FolderFacts, FolderState } from '../store/folders.ts';
 import { newestLocations } from '../store/locations.ts';
-import type { FolderPlan } from './plan.ts';
+import { type FolderPlan, isDemoted } from './plan.ts';
 import { loadReservations, type PathReservation } from './reservations.ts';
 
 /** Messages that are compared before two folders are treated as one renamed folder. */
@@ -14,6 +14,20 @@ const SAMPLES = 5;
 const METAS_AT_ONCE = 1_000;
 
 /**
+ * The stored folders that are not at their paths, as far as a list shows. A name that holds no mail any longer counts as absent:
+ * where a server renames a folder before those in it (Maildir++), its name stays until they have followed.
+ */
+function absentFrom(listed: Pick<FolderFacts, 'path' | 'selectable'>[], stored: FolderState[]): Set<FolderState> {
+  const byPath = new Map(listed.map((facts) => [facts.path, facts]));
+  return new Set(
+    stored.filter((folder) => {
+      const facts = byPath.get(folder.path);
+      return !facts || isDemoted({ folder, facts });
+    }),
+  );
+}
+
+/**
  * Maps stored paths to the listed ones that they were renamed to; each candidate with mail is compared message by message.
  */
 export async function findRenames(
@@ -21,8 +35,7 @@ export async function findRenames(
   stored: FolderState[],
   listed: FolderFacts[],
 ): Promise<Map<string, string>> {
-  const listedPaths = new Set(listed.map(({ path }) => path));
-  if (stored.every(({ path }) => listedPaths.has(path))) return new Map();
+  if (absentFrom(listed, stored).size === 0) return new Map();
   const renamed = reservedRenames(stored, listed, await loadReservations(ctx.db, ctx.account.id));
   const taken = new Set(renamed.values());
   const candidates = renameCandidates(stored, listed);
@@ -85,9 +98,8 @@ export interface RenameCandidate {
  * children. A folder that is being vacated is deleted, or has no mail to compare.
  */
 export function renameCandidates(stored: FolderState[], listed: FolderFacts[]): RenameCandidate[] {
-  const listedPaths = new Set(listed.map((facts) => facts.path));
   const storedPaths = new Set(stored.map((folder) => folder.path));
-  const missing = stored.filter((folder) => !listedPaths.has(folder.path) && !folder.vacating);
+  const missing = [...absentFrom(listed, stored)].filter((folder) => !folder.vacating);
   const fresh = listed.filter((facts) => !storedPaths.has(facts.path));
   const pairs: RenameCandidate[] = [];
   for (const folder of missing) {
@@ -113,19 +125,21 @@ function likeness({ folder, facts, sameValidity }: RenameCandidate): number {
  */
 export function reservedRenames(
   stored: FolderState[],
-  listed: Pick<FolderFacts, 'path'>[],
+  listed: Pick<FolderFacts, 'path' | 'selectable'>[],
   reservations: ReadonlyMap<string, string>,
 ): Map<string, string> {
-  const listedPaths = new Set(listed.map((facts) => facts.path));
+  const byPath = new Map(listed.map((facts) => [facts.path, facts]));
+  const absent = absentFrom(listed, stored);
   const renamed = new Map<string, string>();
   for (const [to, folderId] of reservations) {
     const folder = stored.find((each) => each.id === folderId);
-    if (!folder || listedPaths.has(folder.path)) continue;
+    if (!folder || !absent.has(folder)) continue;
     const below = `${folder.path}${folder.delimiter ?? ''}`;
-    for (const { path } of stored) {
+    for (const each of absent) {
+      const { path } = each;
       if (path !== folder.path && !(folder.delimiter && path.startsWith(below))) continue;
-      const now = to + path.slice(folder.path.length);
-      if (listedPaths.has(now) && !listedPaths.has(path)) renamed.set(path, now);
+      const facts = byPath.get(to + path.slice(folder.path.length));
+      if (facts && !isDemoted({ folder: each, facts })) renamed.set(path, facts.path);
     }
   }
   return renamed;
@@ -144,7 +158,10 @@ export function withoutOngoing(plan: FolderPlan, stored: FolderState[], ongoing:
     moving.some((each) => path === each[end] || (each.delimiter && path.startsWith(each[end] + each.delimiter)));
   return {
     ...plan,
-    created: plan.created.filter(({ path }) => !isMoving(path, 'to')),
+    created: plan.created.filter(
+      ({ path, selectable }) => !isMoving(path, 'to') && (selectable || !isMoving(path, 'from')),
+    ),
+    changed: plan.changed.filter(({ facts }) => !isMoving(facts.path, 'from')),
     deleted: plan.deleted.filter(({ path }) => !isMoving(path, 'from')),
   };
 }
@@ -156,6 +173,7 @@ export function renamedParents(
   renamed: Map<string, string>,
 ): Map<string, string> {
   const listedPaths = new Set(listed.map((facts) => facts.path));
+  const storedPaths = new Set(stored.map((folder) => folder.path));
   const parents = new Map<string, string>();
   for (const [from, to] of renamed) {
     const folder = stored.find((each) => each.path === from);
@@ -171,7 +189,8 @@ export function renamedParents(
         !parent ||
         parent.selectable ||
         listedPaths.has(oldParent) ||
-        !listedPaths.has(newParent)
+        !listedPaths.has(newParent) ||
+        storedPaths.has(newParent)
       )
         break;
       parents.set(oldParent, newParent);
