@@ -68,7 +68,8 @@ function selectedFolder(session: ImapSession, mailbox: MailboxObject): SelectedF
     uidValidity: uidValidityOf(mailbox),
     uidNext: uidNext || null,
     exists,
-    highestModseq: session.condstore && !noModseq ? (highestModseq ?? null) : null,
+    // a MODSEQ is positive (RFC 7162 7)
+    highestModseq: session.condstore && !noModseq ? highestModseq || null : null,
   };
 }
 

@@ -22,7 +22,7 @@ import { type Candidate, findCandidates, locationsAt } from './store/locations.t
 import { applyVanishedRanges, findVanished } from './vanished.ts';
 
 export interface FolderPassOptions {
-  /** compare all flags where the server has no MODSEQ, not just those of the newest messages */
+  /** compare all flags where the folder has no MODSEQ, not just those of the newest messages */
   everyFlag: boolean;
   /** folders whose vanished messages are known in this pass */
   compared: ReadonlySet<string>;
@@ -52,7 +52,7 @@ export interface FolderPassResult {
 /** New messages whose look-alikes are read in one query. */
 const CHUNK = 500;
 
-/** Flags of this many newest messages are compared in each pass on servers without CONDSTORE. */
+/** Flags of this many newest messages are compared in each pass over a folder without MODSEQ. */
 const NEWEST = 200;
 
 /**

@@ -29,7 +29,7 @@ const ANNOUNCED_MS = 10_000;
 export interface SyncOptions {
   /** no folder list has been requested on this connection yet */
   freshSession?: boolean;
-  /** compares all flags where the server has no MODSEQ, and decides about missing emails whatever the passes find */
+  /** compares all flags of folders without MODSEQ, and decides about missing emails whatever the passes find */
   thorough?: boolean;
   /** paths of folders to sync even if their counters did not change */
   changed?: ReadonlySet<string>;
@@ -46,14 +46,15 @@ export interface SyncOptions {
  */
 export async function syncMailbox(ctx: SyncContext, options: SyncOptions): Promise<SyncedList> {
   const { freshSession = false, thorough = false, changed = new Set<string>() } = options;
-  const everyFlag = thorough && !ctx.session.condstore;
   const startedAt = new Date();
   const list = await syncFolders(ctx, { freshSession });
   const due = foldersOf(list).filter(
-    (folder) => folder.selectable && (list.dirty.has(folder.id) || changed.has(folder.path) || everyFlag),
+    (folder) =>
+      folder.selectable &&
+      (list.dirty.has(folder.id) || changed.has(folder.path) || (thorough && lacksModseq(ctx, folder))),
   );
   const decide = thorough || (options.missingBefore ?? false);
-  const passes = await syncUntilSettled(ctx, { startedAt, list, due, decide, announced: options.announced }, everyFlag);
+  const passes = await syncUntilSettled(ctx, { startedAt, list, due, decide, announced: options.announced }, thorough);
   if (passes.decide) await decideMissing(ctx, passes.startedAt);
   await endAbandonedMoves(ctx, { synced: passes.refused.length === 0 && !passes.undecided });
   const failure = failureOf(ctx, passes);
@@ -61,6 +62,11 @@ export async function syncMailbox(ctx: SyncContext, options: SyncOptions): Promi
   // a later pass decides about what left before it began, whatever the clock was then
   if (missing) await inLease(ctx.db, ctx.lease, (tx) => vanishedBy(tx, ctx.account.id, new Date()));
   return { ...passes.list, missing, undecided: passes.undecided, failure };
+}
+
+/** Whether nothing but a comparison shows which flags changed: a server with CONDSTORE may keep no MODSEQ of some folders. */
+function lacksModseq({ session }: SyncContext, { highestModseq }: FolderState): boolean {
+  return !session.condstore || !Number(highestModseq);
 }
 
 /** Stores whether the account is in sync; returns whether emails may have left a folder about which nothing is decided. */
@@ -113,7 +119,7 @@ interface Pass {
  * Makes passes while emails leave folders. An email may have moved to a folder after that was listed or synced: what
  * became of it can be decided (`decide`) when no folder changed since the last pass.
  */
-async function syncUntilSettled(ctx: SyncContext, first: Pass, everyFlag: boolean): Promise<SettledPass> {
+async function syncUntilSettled(ctx: SyncContext, first: Pass, thorough: boolean): Promise<SettledPass> {
   let pass = first;
   let interrupted = false;
   let settled = false;
@@ -121,7 +127,7 @@ async function syncUntilSettled(ctx: SyncContext, first: Pass, everyFlag: boolea
   let announced: ReadonlySet<string> = first.announced ?? new Set();
   const leftOut = new Map<string, number>();
   for (let count = 1; ; count++) {
-    const synced = await syncEach(ctx, pass.due, everyFlag, pass.list.counters);
+    const synced = await syncEach(ctx, pass.due, thorough, pass.list.counters);
     interrupted ||= synced.interrupted;
     for (const [id, messages] of synced.leftOut) leftOut.set(id, messages);
     const opened = new Set(pass.due.map(({ id }) => id).filter((id) => !synced.refused.has(id)));
@@ -249,7 +255,7 @@ interface FoldersSynced {
 async function syncEach(
   ctx: SyncContext,
   folders: FolderState[],
-  everyFlag: boolean,
+  thorough: boolean,
   counters: ReadonlyMap<string, FolderStatus> = new Map(),
 ): Promise<FoldersSynced> {
   /** folders whose vanished messages are known in this pass */
@@ -259,7 +265,9 @@ async function syncEach(
   const announced = new Set<string>();
   let interrupted = false;
   const leftOut = new Map<string, number>();
-  const sync = async ({ id }: FolderState, arrivalsBelow?: number) => {
+  const sync = async (folder: FolderState, arrivalsBelow?: number) => {
+    const { id } = folder;
+    const everyFlag = thorough && lacksModseq(ctx, folder);
     const result = await syncFolder(ctx, id, { everyFlag, compared, arrivalsBelow });
     for (const other of result.compared) compared.add(other);
     missing ||= result.missing;

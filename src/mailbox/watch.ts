@@ -37,7 +37,7 @@ const UNDECIDED_MS = 2_000;
 /** How long the connection is left to others that need it, in milliseconds. */
 const ASIDE_MS = 1_000;
 
-/** Interval at which all flags are compared where the server has no MODSEQ. */
+/** Interval at which all flags are compared of folders without MODSEQ. */
 const THOROUGH_MS = 5 * 60_000;
 
 /**

@@ -179,7 +179,7 @@ export async function updateFolder(
 /** Makes the next pass over a folder compare all of its UIDs and flags, even if its counters are unchanged. */
 export async function invalidateFolder(tx: Tx, id: string): Promise<void> {
   // no folder has so many: the pass counts its locations again
-  await updateFolder(tx, id, { highestModseq: null, knownCount: -1 });
+  await updateFolder(tx, id, { highestModseq: null, flagsRead: false, knownCount: -1 });
 }
 
 /** Clears the paths of folders that are about to get others: two may have swapped theirs. */
