@@ -7,7 +7,12 @@ export interface Untagged {
   attributes?: Token[];
 }
 
-/** The text of a token; undefined for lists and NIL. */
+/**
+ * The text of a token, of a literal too: some servers send names with `%`, `"`, `\` or 8-bit text as one. Undefined for lists
+ * and NIL.
+ */
 export function textOf(token: Token): string | undefined {
-  return token && !Array.isArray(token) && typeof token.value === 'string' ? token.value : undefined;
+  if (!token || Array.isArray(token)) return undefined;
+  const { value } = token;
+  return Buffer.isBuffer(value) ? value.toString() : typeof value === 'string' ? value : undefined;
 }

@@ -6,7 +6,9 @@ import { copyMessages, moveMessages } from '../../src/imap/move.ts';
 import { openFolder } from '../../src/imap/select.ts';
 import type { ImapSession } from '../../src/imap/session.ts';
 import { storeFlags } from '../../src/imap/store.ts';
+import { FolderExists } from '../../src/mail-wire/mail-error.ts';
 import { FakeImap, PLAIN } from '../helpers/fakes/fake-imap.ts';
+import { quoted } from '../helpers/fakes/fake-imap-wire.ts';
 import { mailText } from '../helpers/product/mail-text.ts';
 import { openTestSession } from '../helpers/product/mail-session.ts';
 
@@ -65,6 +67,58 @@ describe.each(['NO out of order', 'BAD invalid message set'])('%s', (text) => {
     await write(session, 'Work');
     expect(server.count(command)).toBe(2);
     expect(server.count('LOGIN')).toBe(1);
+  });
+});
+
+describe('a folder whose name the server sends as a literal', () => {
+  const PATH = 'Odd "100%"';
+
+  async function openWithLiterals(): Promise<void> {
+    await open(`${PLAIN} MOVE`);
+    server.createFolder(PATH);
+    server.subscribed.add(PATH);
+    server.script.answer = (text, { name }) =>
+      /^(LIST|LSUB)$/.test(name)
+        ? text.replace(quoted(PATH), `{${PATH.length}}\r\n${PATH}`)
+        : text.replace(/^(\S+ NO) \[\w+\]/, '$1');
+  }
+
+  const refuse = (command: string) => {
+    server.script.command = (each, { done }) => {
+      if (each.name !== command) return false;
+      done.call([...server.sessions][0], each, 'NO not allowed');
+      return true;
+    };
+  };
+
+  it('is there after a DELETE was refused', async () => {
+    await openWithLiterals();
+    refuse('DELETE');
+    const error: unknown = await deleteFolder(session, PATH).catch((err: unknown) => err);
+    expect(error).toMatchObject({ refused: true, command: 'DELETE' });
+  });
+
+  it('is there after a MOVE, a COPY or an APPEND into it was refused', async () => {
+    await openWithLiterals();
+    await openFolder(session, 'Work');
+    refuse('UID MOVE');
+    await expect(moveMessages(session, [1], PATH)).rejects.toMatchObject({ command: 'UID MOVE' });
+    refuse('UID COPY');
+    await expect(copyMessages(session, [1], PATH)).rejects.toMatchObject({ command: 'UID COPY' });
+    refuse('APPEND');
+    await expect(appendMessage(session, PATH, mailText(), { flags: [] })).rejects.toMatchObject({ command: 'APPEND' });
+  });
+
+  it('exists when it is created again, and a folder cannot get its name', async () => {
+    await openWithLiterals();
+    await expect(createFolder(session, PATH)).rejects.toThrow(FolderExists);
+    await expect(renameFolder(session, 'Work', PATH)).rejects.toThrow(FolderExists);
+  });
+
+  it('keeps its subscription when it is renamed', async () => {
+    await openWithLiterals();
+    await renameFolder(session, PATH, 'Even');
+    expect([server.subscribed.has(PATH), server.subscribed.has('Even')]).toEqual([false, true]);
   });
 });
 
