@@ -3,11 +3,11 @@ import { command, folderArgument, hasMove, hasUidplus, setArgument } from './com
 import { refusedAs, refusedAsMissing, responseCode } from './response-codes.ts';
 import type { Untagged } from './tokens.ts';
 import { assertDeletable, expungeMessages } from './expunge.ts';
-import { uidSets, unlessTooMany } from './sets.ts';
-import { uidRanges, type VanishedEvent } from './imapflow-patches.ts';
+import { numbersOf, uidSets, unlessTooMany } from './sets.ts';
+import type { VanishedEvent } from './imapflow-patches.ts';
 import { findFolder } from './list.ts';
 import { type ImapSession, limitsPerMessage } from './session.ts';
-import { fetchFlagSets } from './store.ts';
+import { existing } from './store.ts';
 
 /** The new locations of moved or copied messages. */
 export interface Moved {
@@ -146,22 +146,6 @@ async function transferSet(session: ImapSession, transfer: Transfer, set: string
 async function remaining(session: ImapSession, set: string): Promise<string[]> {
   const left = await existing(session, numbersOf(set));
   return left.length === 0 ? [''] : [...uidSets(left)];
-}
-
-/** Those of the UIDs that are in the selected folder now: the NOOP makes the server report what was expunged. */
-async function existing(session: ImapSession, uids: number[]): Promise<number[]> {
-  if (uids.length === 0) return [];
-  await session.run('NOOP', () => session.client.noop());
-  const flags = await fetchFlagSets(session, uids);
-  return uids.filter((uid) => flags.has(uid));
-}
-
-/** The numbers of a set, in its order; empty when it has more than `max`. */
-function numbersOf(set: string, max = Infinity): number[] {
-  const ranges = uidRanges(set);
-  const count = ranges.reduce((sum, { from, to }) => sum + to - from + 1, 0);
-  if (count > max) return [];
-  return ranges.flatMap(({ from, to }) => Array.from({ length: to - from + 1 }, (_, index) => from + index));
 }
 
 function without(numbers: number[], taken: number[]): number[] {

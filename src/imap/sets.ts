@@ -1,4 +1,5 @@
 import type { FetchMessageObject, FetchQueryObject } from 'imapflow';
+import { uidRanges } from './imapflow-patches.ts';
 import { refusalCode } from './response-codes.ts';
 import { type ImapSession, limitsPerMessage } from './session.ts';
 
@@ -70,6 +71,14 @@ export function* uidSets(numbers: number[], most = Infinity): Generator<string> 
     index = end + 1;
   }
   if (set) yield set;
+}
+
+/** The numbers of a set, in its order; empty when it has more than `max`. */
+export function numbersOf(set: string, max = Infinity): number[] {
+  const ranges = uidRanges(set);
+  const count = ranges.reduce((sum, { from, to }) => sum + to - from + 1, 0);
+  if (count > max) return [];
+  return ranges.flatMap(({ from, to }) => Array.from({ length: to - from + 1 }, (_, index) => from + index));
 }
 
 /**

@@ -1,7 +1,8 @@
 import type { FetchMessageObject } from 'imapflow';
 import { atom, command, setArgument } from './command.ts';
 import { textOf, type Token, type Untagged } from './tokens.ts';
-import { inSets } from './sets.ts';
+import { refusedAs } from './response-codes.ts';
+import { inSets, numbersOf, uidSets } from './sets.ts';
 import { type ImapSession, limitsPerMessage } from './session.ts';
 
 const STORE_TIMEOUT_MS = 120_000;
@@ -74,15 +75,36 @@ export async function fetchFlagSets(session: ImapSession, uids: number[]): Promi
   return flags;
 }
 
+/** Those of the UIDs that are in the selected folder now: the NOOP makes the server report what was expunged. */
+export async function existing(session: ImapSession, uids: number[]): Promise<number[]> {
+  if (uids.length === 0) return [];
+  await session.run('NOOP', () => session.client.noop());
+  const flags = await fetchFlagSets(session, uids);
+  return uids.filter((uid) => flags.has(uid));
+}
+
+const MAX_ATTEMPTS = 3;
+
 async function store(
   session: ImapSession,
   set: string,
   { item, flags }: { item: string; flags: string[] },
   listen: (untagged: Untagged) => void = () => {},
 ): Promise<void> {
-  const args = [setArgument(set), atom(item), flags.map(atom)];
   const limits = limitsPerMessage(session, STORE_TIMEOUT_MS);
-  await command(session, 'UID STORE', args, { untagged: { FETCH: listen }, ...limits });
+  for (let left: string | undefined = set, attempt = 1; left !== undefined; attempt++) {
+    const args = [setArgument(left), atom(item), flags.map(atom)];
+    try {
+      await command(session, 'UID STORE', args, { untagged: { FETCH: listen }, ...limits });
+      return;
+    } catch (error) {
+      // A server may refuse a set that names expunged messages (RFC 5530 EXPUNGEISSUED): those that are left get the flags.
+      if (attempt === MAX_ATTEMPTS || !refusedAs('expunged', error)) throw error;
+      const [first, ...more] = uidSets(await existing(session, numbersOf(left)));
+      if (more.length > 0) throw error;
+      left = first;
+    }
+  }
 }
 
 /**

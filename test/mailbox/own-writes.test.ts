@@ -304,6 +304,27 @@ describe('on a server without MOVE, an email that another call marks as read whi
   });
 });
 
+it('an email that another program moves before a STORE, which is refused then, is marked where it went', async () => {
+  const running = await startOn({ folders: folderOptions });
+  const { server, ctx } = running;
+  const uid = server.append('INBOX', mailText(), { date: new Date('2024-05-06T07:08:09Z') });
+  await syncMailbox(ctx, { freshSession: true });
+  let refused = 0;
+  server.script.command = (command, session) => {
+    if (command.name !== 'UID STORE' || refused > 0) return false;
+    refused++;
+    const inbox = server.folder('INBOX');
+    server.move(inbox, inbox.messages.find((message) => message.uid === uid)!, server.folder('Later'));
+    session.done(command, 'NO [EXPUNGEISSUED] some of the messages are gone');
+    return true;
+  };
+  const { id } = await onlyEmail(running);
+  await markEmail(ctx, id, true);
+  expect(refused).toBe(1);
+  expect(await pathsOf(running, id)).toEqual(['Later']);
+  expect([...server.folder('Later').messages[0]!.flags]).toEqual(['\\Seen']);
+});
+
 it('flags that another program changes between COPY and EXPUNGE are not lost', async () => {
   const running = await startOn({ capabilities: 'IMAP4rev1', folders: folderOptions });
   const { server } = running;
