@@ -131,14 +131,14 @@ async function readFolder(
   options: ImportOptions,
   done: Imported,
 ): Promise<number | null> {
-  const read = new Set<number>();
+  const [read, left] = [new Set<number>(), new Set<number>()];
   let readBelow: number | null = null;
-  for (let left = true; left && !options.signal.aborted; ) {
+  for (let hasMore = true; hasMore && !options.signal.aborted; ) {
     const [newest] = await newestLocations(ctx.db, folder.id, 1);
     const selection = selectionOf(ctx.session, await selectFolder(ctx.session, folder.path));
     // UIDNEXT stays behind on some servers: what was known before is listed in this round
     readBelow = selection.uidNext && Math.max(selection.uidNext, (newest?.uid ?? 0) + 1);
-    left = await importRound(ctx, { folder, selection, read, done }, options);
+    hasMore = await importRound(ctx, { folder, selection, read, left, done }, options);
   }
   return readBelow;
 }
@@ -176,8 +176,10 @@ async function renewAfterLoss(
 interface Round {
   folder: FolderState;
   selection: Selection;
-  /** UIDs whose messages were read in this attempt, or are not wanted */
+  /** UIDs whose messages were requested in this attempt, or are not wanted */
   read: Set<number>;
+  /** those of them that were not delivered, or for which the storage has no room: a later attempt reads them */
+  left: Set<number>;
   done: Imported;
 }
 
@@ -188,7 +190,7 @@ interface Round {
  */
 async function importRound(
   ctx: SyncContext,
-  { folder, selection, read, done }: Round,
+  { folder, selection, read, left, done }: Round,
   options: ImportOptions,
 ): Promise<boolean> {
   if (selection.exists === 0) return false;
@@ -196,12 +198,12 @@ async function importRound(
     // A sync pass maps the stored UIDs first.
     throw new UidsChanged();
   }
-  const { uids, complete } = await listWanted(ctx, folder, options, read);
+  const { uids, complete } = await listWanted(ctx, folder, options, { read, left });
   const before = read.size;
   for (let end = uids.length; end > 0 && !options.signal.aborted; end -= CHUNK) {
     const chunk = uids.slice(Math.max(0, end - CHUNK), end);
     const target = { folder, selection, source: 'initialSync', importId: options.run?.importId } as const;
-    const { leftOut, delayed } = await importChunk(ctx, target, { uids: chunk, read }, options);
+    const { leftOut, delayed } = await importChunk(ctx, target, { uids: chunk, read, left }, options);
     done.leftOut += leftOut;
     if (delayed > 0) done.unread = notDelivered(delayed);
   }
@@ -216,7 +218,7 @@ async function listWanted(
   ctx: SyncContext,
   folder: FolderState,
   { since, until, run }: ImportOptions,
-  read: ReadonlySet<number> = new Set(),
+  { read, left }: Pick<Round, 'read' | 'left'> = { read: new Set(), left: new Set() },
 ): Promise<{ uids: number[]; complete: boolean }> {
   // SEARCH compares days in the server's time zone (RFC 9051 6.4.4): request one more on each side and compare INTERNALDATE.
   const { uids: listed, complete } = await listUidsIn(ctx.session, {
@@ -225,7 +227,7 @@ async function listWanted(
   });
   const unread = listed.filter((uid) => !read.has(uid));
   const uids = await uidsToImport(ctx.db, folder, unread);
-  await run?.onListed(folder.id, uids.length);
+  await run?.onListed(folder.id, uids.length + left.size);
   return { uids, complete };
 }
 
@@ -236,7 +238,7 @@ function notDelivered(messages: number): MailError {
 async function importChunk(
   ctx: SyncContext,
   target: IngestTarget,
-  { uids, read }: { uids: number[]; read: Set<number> },
+  { uids, read, left }: Pick<Round, 'read' | 'left'> & { uids: number[] },
   { since, until, onProgress, run }: ImportOptions,
 ): Promise<{ leftOut: number; delayed: number }> {
   assertSelected(ctx.session, target.selection);
@@ -254,10 +256,12 @@ async function importChunk(
   const isWanted = ({ internalDate }: MessageMeta) =>
     (!since || internalDate >= since) && (!until || internalDate < until);
   const wanted = metas.filter(isWanted).sort((a, b) => b.uid - a.uid);
+  const skipped = [...located, ...metas.filter((meta) => !isWanted(meta)).map(({ uid }) => uid)];
+  for (const uid of skipped) undelivered.forget(uid);
   const { leftOut } = await ingest(ctx, target, wanted, onProgress);
-  for (const uid of uids) if (located.has(uid) || undelivered.isPending(uid)) read.add(uid);
-  for (const { uid } of metas) read.add(uid);
-  await run?.onSkipped(target.folder.id, uids.length - wanted.length);
+  for (const uid of [...leftOut, ...uids.filter(undelivered.isPending)]) left.add(uid);
+  for (const uid of [...skipped, ...wanted.map((meta) => meta.uid), ...left]) read.add(uid);
+  await run?.onSkipped(target.folder.id, skipped.length);
   onProgress(0);
   return { leftOut: leftOut.length, delayed: undelivered.pending(uids).filter(({ isDelayed }) => isDelayed).length };
 }

@@ -16,7 +16,7 @@ import { afterEmails, emailRowOf, type NewEmailRows, writeEmails } from '../stor
 import { type FolderState, writeArrived } from '../store/folders.ts';
 import { dateLocations, insertLocations, writeLocations } from '../store/locations.ts';
 import { deleteVanished } from '../store/vanished-locations.ts';
-import { keysOf } from './fetch.ts';
+import { keysOf, undeliveredIn } from './fetch.ts';
 import { type ArrivalMatch, type IngestTarget, loadMatchFacts, matchArrivals, matchRulesOf } from './match.ts';
 import { buildEmail, type FetchedMail, isFromOwner, locationRow, threadFactsOf } from './rows.ts';
 import { applySentCopies } from './sent-copies.ts';
@@ -237,14 +237,18 @@ async function saveEmails(
 /** Records the events of new emails, the folder's counters and its cursor; returns the cursor. */
 async function saveProgress(
   tx: Tx,
-  { account }: SyncContext,
+  ctx: SyncContext,
   { folder, selection, source, importId, cursorLimit = Infinity }: IngestTarget,
   { metas, rows, located, now, writes, inserted, isFlushed }: Batch & Saved,
 ): Promise<number | null> {
+  const { account } = ctx;
   const reached = metas.reduce((max, { uid }) => Math.max(max, uid + 1), folder.uidNext ?? 1);
   const uidNext = source === 'live' ? Math.min(reached, cursorLimit) : folder.uidNext;
   if (importId !== undefined) {
-    await countBatch(tx, { importId, folderId: folder.id }, { imported: rows.length, read: metas.length });
+    const undelivered = undeliveredIn(ctx, { folder, selection, source });
+    // those that the server did not deliver are left to read
+    const read = metas.filter((meta) => located.metas.includes(meta) || !undelivered.isPending(meta.uid)).length;
+    await countBatch(tx, { importId, folderId: folder.id }, { imported: rows.length, read });
   } else if (source === 'initialSync') await addImported(tx, account.id, rows.length);
   else {
     const events = rows.map((row) => arrivalEvent(row, folder, now));

@@ -8,10 +8,12 @@ import { DAY } from '../../../src/duration.ts';
 import { scanBaseline } from '../../../src/mailbox/baseline.ts';
 import { importHistory } from '../../../src/mailbox/import-history.ts';
 import { importMail } from '../../../src/mailbox/import.ts';
+import { createUndelivered } from '../../../src/mailbox/ingest/undelivered.ts';
 import { type ImportRun, loadImportRun } from '../../../src/mailbox/store/import-folders.ts';
 import { syncOnce } from '../../../src/mailbox/sync-pass.ts';
 import { deleteOldMail } from '../../../src/maintenance/mail-retention.ts';
 import { newId } from '../../../src/new-id.ts';
+import { guardStorage } from '../../../src/storage/guard.ts';
 import { type FakeImap, PLAIN } from '../../helpers/fakes/fake-imap.ts';
 import type { FakeSession } from '../../helpers/fakes/fake-imap-session.ts';
 import type { Command } from '../../helpers/fakes/fake-imap-wire.ts';
@@ -258,4 +260,44 @@ it('an import ends where UIDNEXT stays behind the messages of a folder', async (
 
   expect(await importRun(engine, new Date('2024-01-01'))).toMatchObject({ done: true });
   expect(await emailsOf(engine)).toEqual([]);
+});
+
+it.each(['BODY[]', 'BODY[HEADER.FIELDS ('])(
+  'messages that are not delivered are not counted as read: %s',
+  async (item) => {
+    const engine = await start({}, (server) => {
+      for (const subject of ['one', 'broken', 'three']) server.append('INBOX', mailText({ subject }));
+    });
+    engine.server.script.answer = (text, { name }) => {
+      if (name !== 'UID FETCH' || !text.includes(item) || !text.includes('Subject: broken\r\n')) return text;
+      return `${text.slice(0, text.indexOf(item) + item.length)} NIL)\r\n`;
+    };
+    const attempt = await startRun(engine);
+    const left = { messages_known: 3, messages_done: 2, messages_left: 1, folders_done: 0 };
+    for (let n = 0; n < 3; n++) {
+      expect(await attempt()).toMatchObject({ ...left, done: { code: 'provider_error' } });
+    }
+    engine.server.script = {};
+    // that of another process
+    Object.assign(engine.ctx, { undelivered: createUndelivered(engine.ctx.logger) });
+    expect(await attempt()).toMatchObject({ done: true, messages_known: 3, messages_done: 3, messages_left: 0 });
+  },
+);
+
+it('messages for which the storage has no room are not counted as read', async () => {
+  const engine = await start({}, (server) => {
+    for (const subject of ['one', 'two', 'three']) server.append('INBOX', mailText({ subject }));
+  });
+  const { ctx } = engine;
+  const full = guardStorage({
+    ...ctx.storage,
+    put: async (key, body) => {
+      if (Buffer.isBuffer(body) && body.includes('Subject: two'))
+        throw Object.assign(new Error('no space left'), { code: 'ENOSPC' });
+      return ctx.storage.put(key, body);
+    },
+  });
+  const attempt = await startRun({ ...engine, ctx: { ...ctx, storage: full } });
+  const left = { messages_known: 3, messages_done: 2, messages_left: 1, folders_done: 0 };
+  for (let n = 0; n < 3; n++) expect(await attempt()).toMatchObject({ ...left, done: { part: 'storage' } });
 });
