@@ -1,5 +1,6 @@
 import { reasonOf } from '../mail-wire/mail-error.ts';
 import type { Grant } from './grant.ts';
+import { SHARED_TENANTS } from './presets.ts';
 
 /*
  * Whose fault it is when no token could be obtained, and what follows:
@@ -30,6 +31,8 @@ interface Row {
   status?: (status: number) => boolean;
   /** undefined: any */
   grant?: Grant['kind'];
+  /** the app serves the users of any organization */
+  anyTenant?: true;
   fault: Fault;
   /** what happened, and what to do */
   meaning: string;
@@ -60,6 +63,12 @@ const ROWS: readonly Row[] = [
     description: aadsts(7000215),
     fault: 'app',
     meaning: 'the client secret is wrong: enter the value of the secret, not its id',
+  },
+  {
+    description: aadsts(700016, 7000229),
+    anyTenant: true,
+    fault: 'owner',
+    meaning: 'the app was removed from the organization, or was not allowed there: ask its administrator',
   },
   {
     description: aadsts(700016),
@@ -168,15 +177,19 @@ const UNKNOWN: Row = { fault: 'provider', meaning: 'the token endpoint did not r
 
 /**
  * Whose fault a failure is, and a text for people. The description of the provider stays out: it may name users. `grant`: what the
- * token was requested by; undefined: unknown.
+ * token was requested by; undefined: unknown. `tenant`: that of a Microsoft app.
  */
-export function judge(failure: TokenFailure, grant?: Grant['kind']): { fault: Fault; detail: string } {
+export function judge(
+  failure: TokenFailure,
+  { grant, tenant }: { grant?: Grant['kind']; tenant?: string | null } = {},
+): { fault: Fault; detail: string } {
   const { status, error, description = '', cause } = failure;
   if (status === undefined)
     return { fault: 'provider', detail: `the token endpoint could not be reached: ${reasonOf(cause)}` };
   const fits = (row: Row) =>
     (row.error === undefined || row.error === error) &&
     (row.grant === undefined || row.grant === grant) &&
+    (!row.anyTenant || SHARED_TENANTS.includes(tenant ?? '')) &&
     (row.description === undefined || row.description.test(description)) &&
     (row.status === undefined || row.status(status));
   const { fault, meaning } = ROWS.find(fits) ?? UNKNOWN;

@@ -1,5 +1,8 @@
 import type { MicrosoftCloud, OAuthProvider } from '../contract/oauth.ts';
 
+/** Tenants of Microsoft that stand for more than one organization, those for the most users first. */
+export const SHARED_TENANTS = ['common', 'organizations', 'consumers'];
+
 /** The endpoints of an authorization server. */
 export interface Endpoints {
   /** of RFC 9207; null: unknown, or not the same for all users */

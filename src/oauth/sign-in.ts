@@ -3,7 +3,7 @@ import type { SignIn } from '../contract/oauth.ts';
 import type { StoredApp } from '../db/queries/oauth-apps.ts';
 import type { OutboundFetch } from '../security/outbound-fetch.ts';
 import { clientOf, isForSignIns } from './obtain.ts';
-import { presetOf } from './presets.ts';
+import { presetOf, SHARED_TENANTS } from './presets.ts';
 import { type Issued, requestToken } from './request.ts';
 
 /** The secrets of one sign-in: `state` binds the response to it, `codeVerifier` the code (PKCE, RFC 7636). */
@@ -15,9 +15,6 @@ export interface SignInSecrets {
 export function newSignInSecrets(): SignInSecrets {
   return { state: oauth.generateRandomState(), codeVerifier: oauth.generateRandomCodeVerifier() };
 }
-
-/** Tenants of Microsoft that stand for more than one organization, those for the most users first. */
-const SHARED_TENANTS = ['common', 'organizations', 'consumers'];
 
 /**
  * The app by which owners sign in, of those of one host, oldest first: one that works, then the one that the most users can sign in

@@ -305,7 +305,7 @@ async function obtain(deps: TokenDeps, db: Queryable, grant: Grant, whom: TokenU
     return { result: await stored(db, issued), noteApp };
   } catch (cause) {
     if (!(cause instanceof NoToken)) throw cause;
-    const { fault, detail } = judge(cause.failure, grant.kind);
+    const { fault, detail } = judge(cause.failure, { grant: grant.kind, tenant: app?.tenant ?? null });
     measured('oauthToken', { outcome: fault });
     const { retryAfterMs } = cause.failure;
     const refusal = { fault, detail, retryAfterMs, cause };

@@ -94,11 +94,21 @@ describe('the owner', () => {
     expect(judge(failure)).toEqual({ fault: 'owner', detail: expect.stringMatching(detail) });
   });
 
+  it.each([700016, 7000229])('is in one of many organizations, which has removed the app (AADSTS%d)', (code) => {
+    const failure = microsoft(code, "Application '…' was not found in the directory 'Contoso'.", 'unauthorized_client');
+    for (const tenant of ['common', 'organizations', 'consumers'])
+      expect(judge(failure, { tenant })).toEqual({
+        fault: 'owner',
+        detail: expect.stringMatching(/removed from the organization.*ask its administrator/),
+      });
+    for (const tenant of ['contoso.example', null]) expect(judge(failure, { tenant }).fault).toBe('app');
+  });
+
   it('is in a domain whose administrator has not allowed the service account', () => {
     const description =
       'Client is unauthorized to retrieve access tokens using this method, or client not authorized for any of the scopes requested.';
     const failure = { status: 401, error: 'unauthorized_client', description };
-    expect(judge(failure, 'service_account')).toEqual({
+    expect(judge(failure, { grant: 'service_account' })).toEqual({
       fault: 'owner',
       detail: expect.stringMatching(/administrator of the domain.*unauthorized_client/),
     });

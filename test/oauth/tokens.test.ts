@@ -311,6 +311,17 @@ describe('an app', () => {
     expect(await isFailing(app)).toBe(false);
   });
 
+  it('is not failing by an organization that has removed it, where it serves others', async () => {
+    const app = await newApp({ tenant: 'common' });
+    await store({ refresh_token: await server.signIn(USER), app_id: app.id });
+    await pass(3700);
+    const error_description = "AADSTS700016: Application 'c' was not found in the directory 'Contoso'.";
+    server.script = () => ({ status: 400, body: { error: 'unauthorized_client', error_description } });
+    const error = await failed(newTokens().current(accountId, 'imap'));
+    expect(error).toMatchObject({ code: 'invalid_credentials', detail: expect.stringMatching(/its administrator/) });
+    expect(await isFailing(app)).toBe(false);
+  });
+
   it('that fails is tested by the accounts that use it, whatever is connected in the meantime', async () => {
     const { app, ids } = await failingApp();
     refuse('unauthorized_client');
