@@ -26,11 +26,11 @@ export class PartUnavailable extends Error {
 }
 
 /**
- * SQLSTATE classes and codes of temporary failures (connection lost, serialization, deadlock, out of resources, shutting
- * down), and those of sockets and files.
+ * SQLSTATE classes and codes of temporary failures (connection lost, only reads since a failover or with a full disk, serialization,
+ * deadlock, out of resources, shutting down), and those of sockets and files.
  */
 const TEMPORARY =
-  /^(08...|25P03|40001|40P01|53...|57P0.|57014|58030|ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|ENOSPC|EDQUOT|EROFS|EIO|EMFILE|ENFILE)$/;
+  /^(08...|25006|25P03|40001|40P01|53...|57P0.|57014|58030|ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|ENOSPC|EDQUOT|EROFS|EIO|EMFILE|ENFILE)$/;
 
 /** Messages of pg and pg-pool without a code. */
 const LOST =
@@ -73,6 +73,11 @@ export function isUnavailable(error: unknown): boolean {
     if (at instanceof PartUnavailable || isTemporary(at)) return true;
   }
   return false;
+}
+
+/** Whether the database refused a write since it only reads (read_only_sql_transaction): a new connection may reach one that writes. */
+export function isReadOnly(error: unknown): boolean {
+  return [...causesOf(error)].some((at) => (at as { code?: unknown }).code === '25006');
 }
 
 function isTemporary(error: Error): boolean {

@@ -24,6 +24,7 @@ describe('toFailure', () => {
     ['a database that shuts down', wrapped('57P01'), 'unavailable', true],
     ['a database that is not there', wrapped('ECONNREFUSED'), 'unavailable', true],
     ['a deadlock', wrapped('40P01'), 'unavailable', true],
+    ['a database that became a standby, or whose disk is full', wrapped('25006'), 'unavailable', true],
     ['a pool without a connection', new Error('timeout exceeded when trying to connect'), 'unavailable', true],
     ['a full storage', new PartUnavailable('storage', { full: true }), 'storage_full', true],
     ['a full disk', coded('ENOSPC'), 'storage_full', true],

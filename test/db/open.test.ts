@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { sql } from 'drizzle-orm';
 import type { Database } from '../../src/db/driver/client.ts';
+import { unavailablePart } from '../../src/outage.ts';
 import { migrate, openDatabase } from '../../src/db/open.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Socket } from 'node:net';
@@ -105,6 +106,26 @@ describe('the database', () => {
         await database.close();
       }
     });
+
+    it.each(['as it is', 'as the cause of another error'])(
+      'replaces a connection to a database that only reads, the error %s',
+      async (form) => {
+        const database = open(1);
+        try {
+          await database.pool.query(`set default_transaction_read_only = on`);
+          const failing = database.db.transaction(async (tx) => {
+            await tx.execute(sql`create table never (n int)`).catch((cause: unknown) => {
+              throw form === 'as it is' ? cause : new Error('not stored', { cause });
+            });
+          });
+          const error = await failing.catch((err: unknown) => err);
+          expect(unavailablePart(error)).toMatchObject({ part: 'database' });
+          await database.db.transaction((tx) => tx.execute(sql`create temporary table stored (n int)`));
+        } finally {
+          await database.close();
+        }
+      },
+    );
 
     it('replaces all connections after many have broken', async () => {
       const database = open(4);
