@@ -5,6 +5,7 @@ import { unavailablePart } from '../../src/outage.ts';
 import { migrate, openDatabase } from '../../src/db/open.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Socket } from 'node:net';
+import { waitFor } from '../helpers/assert/wait.ts';
 import { waitForCollected } from '../helpers/fakes/garbage.ts';
 import { startTcpProxy } from '../helpers/fakes/tcp-proxy.ts';
 import { type TestDatabase, testDatabase } from '../helpers/servers/postgres.ts';
@@ -52,6 +53,47 @@ describe('the database', () => {
       await close();
     }
   }, 10_000);
+
+  it.each([
+    ['a statement', 'SELECT 1'],
+    ['the response of a statement', 'SELECT pg_sleep(1)'],
+  ])('fails a statement whose connection has lost %s, while new connections work', async (what, text) => {
+    const url = new URL(test.url);
+    const proxy = await startTcpProxy(Number(url.port));
+    url.host = `127.0.0.1:${proxy.port}`;
+    const { pool, close } = openDatabase(url.href, { max: 1, patience: { queryMs: 200, connectMs: 5_000 } });
+    try {
+      await pool.query('SELECT 1');
+      if (what === 'a statement') proxy.freeze();
+      const failing = expect(pool.query(text)).rejects.toThrow('Connection terminated');
+      const isWorking = `SELECT FROM pg_stat_activity WHERE query = $1 AND state = 'active' AND datname = current_database()`;
+      if (what !== 'a statement') {
+        await waitFor(async () => (await test.database.pool.query(isWorking, [text])).rowCount === 1);
+        proxy.freeze();
+      }
+      await failing;
+      expect((await pool.query('SELECT 2 AS n')).rows).toEqual([{ n: 2 }]);
+    } finally {
+      await proxy.close();
+      await close();
+    }
+  });
+
+  it('waits for a response that takes long to arrive', async () => {
+    const url = new URL(test.url);
+    const proxy = await startTcpProxy(Number(url.port));
+    url.host = `127.0.0.1:${proxy.port}`;
+    const { pool, close } = openDatabase(url.href, { max: 1, patience: { queryMs: 200, connectMs: 5_000 } });
+    try {
+      await pool.query('SELECT 1');
+      proxy.slow(100);
+      const { rows } = await pool.query(`SELECT repeat('x', 1000000) AS text`);
+      expect(rows[0].text).toHaveLength(1_000_000);
+    } finally {
+      await proxy.close();
+      await close();
+    }
+  });
 
   it('ends a session that no longer works on its transaction after a minute', async () => {
     const { rows } = await test.database.pool.query('SHOW idle_in_transaction_session_timeout');

@@ -1,13 +1,14 @@
 import { createHash } from 'node:crypto';
 import pg from 'pg';
 import { readBytes } from './bytes.ts';
+import { ask, lossOf } from './lost-connection.ts';
 import { nameIn } from './statement.ts';
 
 /** How long a database may take before it counts as down, ms. */
 export interface Patience {
   /** to accept a new connection */
   connectMs: number;
-  /** to respond to a query, until another connection checks whether it is alive */
+  /** to respond to a query, until another connection checks whether it is alive, and works on the query */
   queryMs: number;
 }
 
@@ -19,14 +20,16 @@ type AnyQuery = (...args: unknown[]) => unknown;
  *
  * With `patience` a query may take long, but only while the database is alive: after `queryMs` a new connection is
  * opened, and if that takes longer than `connectMs`, the connection of the query is closed, which fails all that wait on
- * it. pg's `query_timeout` would also fail slow queries.
+ * it. So it is when the database twice says that it works on nothing for that connection, and nothing arrived in between: the
+ * network has lost it. pg's `query_timeout` would also fail slow queries.
  */
 export function clientClass(url: string, patience?: Patience): typeof pg.Client {
-  const isAlive = patience ? shared(() => ask(url, patience.connectMs)) : undefined;
+  const look = patience ? shared(() => ask(url, patience.connectMs)) : undefined;
 
   return class ProductClient extends pg.Client {
     private unanswered = 0;
     private timer: NodeJS.Timeout | undefined;
+    private readonly isLost = lossOf(this);
 
     constructor(config?: string | pg.ClientConfig) {
       const given = typeof config === 'object' ? config : {};
@@ -78,14 +81,15 @@ export function clientClass(url: string, patience?: Patience): typeof pg.Client 
     }
 
     private watch(): void {
-      this.timer ??= setTimeout(() => {
-        void isAlive?.().then((alive) => {
+      const timer = (this.timer ??= setTimeout(() => {
+        void look?.().then((found) => {
+          // answered since
+          if (this.timer !== timer) return;
           this.timer = undefined;
-          if (this.unanswered === 0) return;
-          if (alive) this.watch();
-          else this.connection.stream.destroy();
+          if (this.isLost(found)) this.connection.stream.destroy();
+          else this.watch();
         });
-      }, patience?.queryMs).unref();
+      }, patience?.queryMs).unref());
     }
   };
 }
@@ -123,20 +127,4 @@ function calledOnce(callback: unknown): (...results: unknown[]) => void {
 function shared<T>(work: () => Promise<T>): () => Promise<T> {
   let running: Promise<T> | undefined;
   return () => (running ??= work().finally(() => (running = undefined)));
-}
-
-/** Whether the database responds on a new connection, even if with too many connections. */
-async function ask(url: string, connectMs: number): Promise<boolean> {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: connectMs });
-  client.on('error', () => {});
-  try {
-    await client.connect();
-    return true;
-  } catch (error) {
-    const { code } = error as { code?: unknown };
-    return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) && !code.startsWith('57P');
-  } finally {
-    // it may never get a response to this
-    client.end().catch(() => {});
-  }
 }

@@ -10,6 +10,8 @@ export interface TcpProxy {
   cut(): void;
   /** Open connections no longer carry data and never close: the other side is lost silently. */
   freeze(): void;
+  /** Open connections carry 64 KiB to the product in so many ms: a slow line. */
+  slow(ms: number): void;
   /** Freezes open connections, and accepts new ones without a word. */
   silence(): void;
   /** Ends a cut or a silence: new connections are forwarded. */
@@ -55,6 +57,14 @@ export async function startTcpProxy(target: number, host = '127.0.0.1'): Promise
     open: () => pairs.size,
     cut,
     freeze,
+    slow: (ms) => {
+      for (const [, outside] of pairs) {
+        outside?.on('data', () => {
+          outside.pause();
+          setTimeout(() => outside.resume(), ms);
+        });
+      }
+    },
     silence: () => {
       silent = true;
       freeze();
