@@ -2,6 +2,7 @@ import type { Client } from '@temporalio/client';
 import { createLimiter } from '../async.ts';
 import { importStart, removalStart } from '../activities/account.ts';
 import { importHistoryStart } from '../activities/import-history.ts';
+import { databaseNow } from '../db/coordination/clock.ts';
 import { accountsToImport, accountsToRemove } from '../db/queries/account-health.ts';
 import type { Db } from '../db/driver/client.ts';
 import { importsToRun } from '../db/queries/imports.ts';
@@ -45,7 +46,7 @@ interface Work {
 }
 
 interface Page {
-  /** changed or renewed last before this */
+  /** changed or renewed last before this, by the clock of the database */
   before: Date;
   afterId: string;
   limit: number;
@@ -76,7 +77,7 @@ export function createLostRunLooks(
       if (!(await isUnderWay(client, workflowId))) await end();
     },
   });
-  const look = (find: Find) => createLook(find, lostAfterMs);
+  const look = (find: Find) => createLook(db, find, lostAfterMs);
   return {
     removals: look(async (page) => (await accountsToRemove(db, page)).map((id) => run(id, removalStart(id)))),
     imports: look(async (page) =>
@@ -130,10 +131,11 @@ export type LostWork =
   | 'batches'
   | 'replays';
 
-function createLook(find: Find, lostAfterMs: number): () => Promise<void> {
+function createLook(db: Db, find: Find, lostAfterMs: number): () => Promise<void> {
   let afterId = '';
   return async () => {
-    const page = await find({ before: new Date(Date.now() - lostAfterMs), afterId, limit: PAGE });
+    const before = new Date((await databaseNow(db)).getTime() - lostAfterMs);
+    const page = await find({ before, afterId, limit: PAGE });
     afterId = page.length < PAGE ? '' : (page.at(-1)?.id ?? '');
     const limit = createLimiter(AT_ONCE);
     const seen = await Promise.allSettled(page.map((work) => limit(() => work.seeTo())));

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { eq } from 'drizzle-orm';
 import { withFailures } from '../../src/activities/failures.ts';
 import { createSendActivities } from '../../src/activities/send-email.ts';
@@ -8,6 +8,7 @@ import { createLostRunLooks } from '../../src/maintenance/lost-runs.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
 import { newId } from '../../src/new-id.ts';
 import { inputKeyOf, storeInput } from '../../src/outgoing/outgoing-input.ts';
+import { loadDraft, recordDraft } from '../../src/outgoing/draft-state.ts';
 import { loadSend, markSent, recordSend } from '../../src/outgoing/send-state.ts';
 import { MailError } from '../../src/mail-wire/mail-error.ts';
 import type { MailboxDeps } from '../../src/mailbox/with-mailbox.ts';
@@ -153,3 +154,21 @@ it('a send whose copy was not filed when its run was lost gets another one for t
   expect(await row()).toMatchObject({ storageKey: null, inputKey: null, hasProvisional: false });
   expect(imap.folder('Sent').messages).toHaveLength(1);
 }, 60_000);
+
+it('a send and a draft that have just begun are not given up by a worker whose clock is a minute ahead', async () => {
+  const draftId = newId('draft');
+  await recordDraft(deps.db, {
+    ...{ id: draftId, accountId, inputKey: null, metadata: null, trackingId: null, tracking: null },
+  });
+  const { now } = Date;
+  const clock = jest.spyOn(Date, 'now').mockImplementation(() => now.call(Date) + 60_000);
+  try {
+    const { queuedSends, saves } = looks();
+    await queuedSends();
+    await saves();
+  } finally {
+    clock.mockRestore();
+  }
+  expect((await row())?.state).toBe('queued');
+  expect((await loadDraft(deps.db, accountId, draftId))?.state).toBe('saving');
+});
