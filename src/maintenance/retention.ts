@@ -9,7 +9,7 @@ export interface Retention {
   /** what they are, for logs */
   rows: string;
   ageMs: number;
-  /** deletes some of those from before `before`; returns how many */
+  /** deletes some of those from before `before`; returns how many, or how many it looked at: 0 when none are left */
   deleteBefore(db: Db, before: Date): Promise<number>;
 }
 

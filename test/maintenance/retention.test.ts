@@ -1,8 +1,12 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { MockActivityEnvironment } from '@temporalio/testing';
-import { type SQL, sql } from 'drizzle-orm';
+import { eq, type SQL, sql } from 'drizzle-orm';
 import { createHousekeepingActivities } from '../../src/activities/housekeeping.ts';
 import { retentions } from '../../src/maintenance/retention.ts';
+import { deleteUnusedTracking } from '../../src/db/queries/tracking.ts';
+import { sends, trackingRecords } from '../../src/db/schema/index.ts';
+import { DAY } from '../../src/duration.ts';
+import { newId } from '../../src/new-id.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
 import type { Storage } from '../../src/storage/storage.ts';
 import { type TestDatabase, testDatabase } from '../helpers/servers/postgres.ts';
@@ -31,7 +35,8 @@ async function planOf(deleteBefore: (db: never, before: Date) => Promise<unknown
     statements.push(statement);
     return Promise.resolve({ rows: [], rowCount: 0 });
   };
-  await deleteBefore({ execute: keep } as never, new Date());
+  // its progress, where it has one, is read and stored
+  await deleteBefore(Object.assign(Object.create(test.database.db), { execute: keep }) as never, new Date());
   return test.database.db.transaction(async (tx) => {
     await tx.execute(sql`set local enable_seqscan = off`);
     const [statement] = statements;
@@ -114,4 +119,39 @@ describe('housekeeping', () => {
     ]);
     await query('drop trigger refuse on attempt_counts');
   });
+});
+
+it('looks at the tracking of old sends 10,000 records at a time, once a day', async () => {
+  const { db } = test.database;
+  await query(`delete from installation where name = 'unused_tracking'`);
+  const accountId = newId('account');
+  const [count, unused] = [20_500, ['trk_000001', 'trk_010500', 'trk_020500']];
+  await db.execute(sql`
+    insert into tracking_records (id, account_id, email_id, message_id, opens, links, created_at)
+    select 'trk_' || to_char(n, 'FM000000'), ${accountId}, 'email_' || n, '<m@x>', true, '[]',
+      now() - interval '400 days' + n / 5 * interval '1 second' from generate_series(1, ${count}::int) n`);
+  await db.execute(sql`
+    insert into sends (id, account_id, message_id, api_key_id, api_key_name, state, created_at, updated_at)
+    select email_id, account_id, '<m@x>', 'pk', 'key', 'sent', now(), now() from tracking_records
+    where account_id = ${accountId} and id <> all(${sql.param(unused)}::text[])`);
+  const before = new Date(Date.now() - 365 * DAY);
+  const walk = async () => {
+    const looked: number[] = [];
+    do looked.push(await deleteUnusedTracking(db, before));
+    while (looked.at(-1) !== 0);
+    return looked;
+  };
+  const left = () => db.$count(trackingRecords, eq(trackingRecords.accountId, accountId));
+  expect(await walk()).toEqual([10_000, 10_000, 500, 0]);
+  expect(await left()).toBe(count - unused.length);
+  await db.delete(sends).where(eq(sends.accountId, accountId));
+  expect(await walk()).toEqual([0]);
+  const { now } = Date;
+  const clock = jest.spyOn(Date, 'now').mockImplementation(() => now.call(Date) + DAY);
+  try {
+    expect(await walk()).toEqual([10_000, 10_000, 497, 0]);
+  } finally {
+    clock.mockRestore();
+  }
+  expect(await left()).toBe(0);
 });

@@ -1,6 +1,7 @@
 import { and, eq, getTableColumns, isNull, sql } from 'drizzle-orm';
 import type { TrackingClickData, TrackingOpenData } from '../../contract/tracking.ts';
 import type { Db, Queryable, Tx } from '../driver/client.ts';
+import { getInstallationValue, setInstallationValue } from '../coordination/installation.ts';
 import { inLease, LeaseLost } from '../coordination/lease.ts';
 import { recordEvents } from '../outbox.ts';
 import { accounts, trackingRecords } from '../schema/index.ts';
@@ -92,23 +93,53 @@ async function countHit(db: Db, id: string, date: Date): Promise<number> {
   return rows[0]?.hits ?? 0;
 }
 
-/** Small enough for one statement to take well under a second. */
-const ROWS_PER_STATEMENT = 1_000;
+/** Records of one statement: it takes about a second where nothing is cached. */
+const LOOKED_AT = 10_000;
+/** Between the begins of two walks. */
+const WALK_MS = 24 * 60 * 60_000;
+/** The name of the value with the progress of the walk. */
+const WALK = 'unused_tracking';
+
+/** A walk through all old records: most stay, so that a search from the first one would take longer each time. */
+interface Walk {
+  /** when it began, ms */
+  began: number;
+  /** the last record that was looked at; null: it has ended */
+  after: { at: string; id: string } | null;
+}
 
 /**
  * Deletes records from before `before` whose email no longer exists and whose send has ended; their links then stop
- * working.
- * @returns how many
+ * working. Each call looks at the next ones; once a day it begins with the oldest again.
+ * @returns how many it looked at
  */
 export async function deleteUnusedTracking(db: Db, before: Date): Promise<number> {
-  const { rowCount } = await db.execute(sql`
-    delete from tracking_records where id = any(array(
-      select id from tracking_records r
-      where created_at < ${before.toISOString()}::timestamptz
-        and not exists (select from emails e where e.id = r.email_id)
-        and not exists (select from sends s where s.id = r.email_id)
-      order by created_at limit ${ROWS_PER_STATEMENT}))`);
-  return rowCount ?? 0;
+  const { began, after } = await walkOf(db);
+  if (after === null) return 0;
+  const { rows } = await db.execute<{ count: number; at: string; id: string }>(sql`
+    with old as materialized (
+      select id, email_id, created_at from tracking_records
+      where created_at < ${before.toISOString()}::timestamptz and (created_at, id) > (${after.at}::timestamptz, ${after.id})
+      order by created_at, id limit ${LOOKED_AT}
+    ), unused as (
+      delete from tracking_records where id = any(array(
+        select id from old
+        where not exists (select from emails e where e.id = old.email_id)
+          and not exists (select from sends s where s.id = old.email_id)))
+    )
+    select (select count(*)::int from old) as count, created_at::text as at, id from old
+    order by created_at desc, id desc limit 1`);
+  const [last] = rows;
+  const walk: Walk = { began, after: last && last.count === LOOKED_AT ? { at: last.at, id: last.id } : null };
+  await setInstallationValue(db, WALK, JSON.stringify(walk));
+  return last?.count ?? 0;
+}
+
+async function walkOf(db: Db): Promise<Walk> {
+  const stored = await getInstallationValue(db, WALK);
+  const walk = stored === undefined ? undefined : (JSON.parse(stored) as Walk);
+  const isOver = walk === undefined || (walk.after === null && Math.abs(Date.now() - walk.began) >= WALK_MS);
+  return isOver ? { began: Date.now(), after: { at: '-infinity', id: '' } } : walk;
 }
 
 function hitEvent({ id, label, messageId, emailId }: TrackingRecord, { date, ip, userAgent, url }: Hit) {
