@@ -3,7 +3,7 @@ import { sql } from 'drizzle-orm';
 import type { Db } from '../db/driver/client.ts';
 import { deleteOldMail } from '../maintenance/mail-retention.ts';
 import { type Retention, retentions } from '../maintenance/retention.ts';
-import { nextSweep, saveSweep, unreferencedKeys } from '../db/coordination/stored-objects.ts';
+import { type DueSweep, nextSweep, saveSweep, unreferencedKeys } from '../db/coordination/stored-objects.ts';
 import { forgetDeadWorkers } from '../db/coordination/workers.ts';
 import type { Logger } from '../runtime/logger.ts';
 import { giveUpStaleDrafts } from '../outgoing/draft-state.ts';
@@ -33,6 +33,8 @@ const LONGEST_MS = 4 * 60_000;
 const SWEEP_MS = 24 * 60 * 60 * 1000;
 /** How long one execution of `deleteExpired` sweeps; the execution of the next hour continues. */
 const SWEEP_STEP_MS = 2 * 60_000;
+/** Accounts whose sweep fails in one execution, before that is treated as an outage of the storage. */
+const FAILED_SWEEPS = 3;
 const HEARTBEAT_MS = 5_000;
 
 interface Step {
@@ -133,19 +135,37 @@ async function deleteRows(db: Db, { ageMs, deleteBefore }: Retention, isOver: ()
   return true;
 }
 
-/** Deletes objects that no row names: a process that is killed between writing a file and saving its row leaves them. */
-async function sweepAccounts({ db, storage, logger }: HousekeepingDeps, until: number): Promise<void> {
+/**
+ * Deletes objects that no row names: a process that is killed between writing a file and saving its row leaves them. An account
+ * that fails is swept a day later, so that it does not keep the others.
+ * @throws the error of the last one, when as many failed as in an outage
+ */
+async function sweepAccounts(deps: HousekeepingDeps, until: number): Promise<void> {
+  const { db, logger } = deps;
   const before = new Date(Date.now() - SWEEP_MS);
+  let failed = 0;
   for (let due = await nextSweep(db, before); due && performance.now() < until; due = await nextSweep(db, before)) {
-    const { accountId, after } = due;
-    if (after === null) await storage.deleteUnfinished(`${accountId}/`, before);
-    const objects = await storage.list(`${accountId}/`, after ?? undefined);
-    const old = objects.filter(({ modifiedAt }) => modifiedAt < before).map(({ key }) => key);
-    const unused = await unreferencedKeys(db, accountId, old);
-    await storage.delete(unused);
-    if (unused.length > 0) logger.warn({ accountId, objects: unused.length }, 'deleted orphaned storage objects');
-    await saveSweep(db, accountId, objects.at(-1)?.key ?? null, new Date());
+    const { accountId } = due;
+    try {
+      await sweepAccount(deps, due, before);
+    } catch (err) {
+      await saveSweep(db, accountId, null, new Date());
+      if (++failed >= FAILED_SWEEPS) throw err;
+      logger.warn({ err, accountId }, 'could not sweep the storage of an account; it is swept in a day');
+    }
   }
+}
+
+/** Compares some more objects of an account with its rows. */
+async function sweepAccount({ db, storage, logger }: HousekeepingDeps, due: DueSweep, before: Date): Promise<void> {
+  const { accountId, after } = due;
+  if (after === null) await storage.deleteUnfinished(`${accountId}/`, before);
+  const objects = await storage.list(`${accountId}/`, after ?? undefined);
+  const old = objects.filter(({ modifiedAt }) => modifiedAt < before).map(({ key }) => key);
+  const unused = await unreferencedKeys(db, accountId, old);
+  await storage.delete(unused);
+  if (unused.length > 0) logger.warn({ accountId, objects: unused.length }, 'deleted orphaned storage objects');
+  await saveSweep(db, accountId, objects.at(-1)?.key ?? null, new Date());
 }
 
 /** Deletes objects of uploads that no longer exist. */

@@ -1,11 +1,12 @@
 import { mkdtemp, readdir, rm, utimes } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { eq, sql } from 'drizzle-orm';
 import { createHousekeepingActivities } from '../../src/activities/housekeeping.ts';
 import { drafts, emails } from '../../src/db/schema/index.ts';
+import { PartUnavailable } from '../../src/outage.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
 import { newId } from '../../src/new-id.ts';
 import { openStorage, type Storage } from '../../src/storage/storage.ts';
@@ -104,6 +105,50 @@ describe('the storage of an account', () => {
     await db.execute(sql`update accounts set storage_swept_at = now() - interval '25 hours' where id = ${accountId}`);
     await housekeep();
     expect(await keysOf(accountId)).toEqual([]);
+  });
+
+  describe('that fails', () => {
+    let whole: Storage;
+    beforeEach(async () => {
+      whole = storage;
+      await test.database.db.execute(sql`update accounts set storage_swept_at = now(), storage_sweep_after = null`);
+    });
+    afterEach(() => {
+      storage = whole;
+    });
+    const failFor = (ids: string[]) => {
+      const isOf = (prefix: string) => ids.some((id) => prefix === `${id}/`);
+      storage = {
+        ...whole,
+        list: async (prefix, after) => {
+          if (isOf(prefix)) throw new PartUnavailable('storage');
+          return whole.list(prefix, after);
+        },
+      };
+    };
+    const due = async (ids: string[]) => {
+      const { rows } = await test.database.db.execute<{ id: string }>(sql`
+        select id from accounts where id = any(${sql.param(ids)}::text[]) and storage_swept_at is null order by id`);
+      return rows.map(({ id }) => id);
+    };
+
+    it('is swept in a day, and the other accounts now', async () => {
+      const ids = (await Promise.all([1, 2].map(() => storeAccount(test.database)))).sort();
+      for (const id of ids) await putOld([`${id}/raw/email_1.eml`]);
+      failFor(ids.slice(0, 1));
+      await housekeep();
+      storage = whole;
+      expect(await Promise.all(ids.map(keysOf))).toEqual([[`${ids[0]}/raw/email_1.eml`], []]);
+      await housekeep();
+      expect(await keysOf(ids[0] ?? '')).toHaveLength(1);
+    });
+
+    it('with that of others stops the sweep, as in an outage: the others stay due', async () => {
+      const ids = (await Promise.all(Array.from({ length: 5 }, () => storeAccount(test.database)))).sort();
+      failFor(ids);
+      await housekeep();
+      expect(await due(ids)).toEqual(ids.slice(3));
+    });
   });
 });
 
