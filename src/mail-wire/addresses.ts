@@ -18,13 +18,16 @@ export function withUnicodeDomain(address: string): string {
 
 /** Text that is searched for, with a domain in Unicode: stored texts have it in this form. */
 export function withUnicodeDomains(text: string): string {
-  return text.replace(/[a-z0-9.-]*xn--[a-z0-9.-]+/gi, unicodeDomain);
+  // looked for at the beginnings of runs only: at every character of a long one it would take minutes
+  return text.replace(/(?<![a-z0-9.-])[a-z0-9.-]*xn--[a-z0-9.-]+/gi, unicodeDomain);
 }
 
 function unicodeDomain(domain: string): string {
-  if (!/[^\0-\x7f]|xn--/i.test(domain) || NO_HOST.test(domain)) return domain;
+  if (domain.length > LONGEST || !/[^\0-\x7f]|xn--/i.test(domain) || NO_HOST.test(domain)) return domain;
   return domainToUnicode(domain) || domain;
 }
 
+/** Characters of a name (RFC 1035 2.3.4) with its last dot. Much longer ones, which no domain has, take seconds to decode. */
+const LONGEST = 254;
 /** `domainToUnicode` reads the host of a URL, and leaves out what follows it. */
 const NO_HOST = /[\s/?#:%\\[\]@]/;

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { expectCpuBelow } from '../helpers/assert/cpu.ts';
 import { normalAddress, withUnicodeDomain, withUnicodeDomains } from '../../src/mail-wire/addresses.ts';
 
 describe('the two forms of a domain beyond ASCII', () => {
@@ -29,5 +30,10 @@ describe('the two forms of a domain beyond ASCII', () => {
       'from bücher.example, or ada@shop.bücher.example!',
     );
     expect(withUnicodeDomains('xn--')).toBe('xn--');
+  });
+
+  test('a long text is searched in linear time', () => {
+    const text = `${'a'.repeat(500_000)} xn--${'b'.repeat(500_000)} ${'xn-'.repeat(100_000)}`;
+    expectCpuBelow(2_000, () => withUnicodeDomains(text));
   });
 });

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { pageValues } from '../../src/db/queries/mail/email-page.ts';
 import { hasAttachments } from '../../src/mime/parser.ts';
 import type { ParsedMail } from '../../src/mime/read/parsed-mail.ts';
 import { message, read, readFixture } from './read-fixture.ts';
@@ -40,6 +41,27 @@ describe('a plain mail', () => {
       /^ lunch on friday\? anna berg anna@ example\. org bo lind .* hello bo, lunch .* anna < 3 $/,
     );
   });
+
+  test.each(['https://xn--bcher-kva.example/shop', 'https://bücher.example/shop', 'mail@xn--bcher-kva.example'])(
+    'is found by both forms of a domain, whichever its text has: %s',
+    async (inText) => {
+      const subject = `Subject: =?utf-8?q?${encodeURIComponent(inText).replaceAll('%', '=')}?=`;
+      const headers = [subject, 'Content-Type: text/plain; charset=utf-8'];
+      const { searchText } = await read(message(headers, `Hello\r\nsee ${inText}, and more\r\nbye`));
+      const other = inText.includes('xn--')
+        ? inText.replace('xn--bcher-kva', 'bücher')
+        : inText.replace('bücher', 'xn--bcher-kva');
+      for (const form of [inText, other]) {
+        for (const q of [form, `see ${form}, and`, form.replace(/^.*[/@](?=[xb])|\/shop/g, ''), 'hello see']) {
+          const { q: wanted } = pageValues('', { q }, null);
+          expect([q, searchText.includes(wanted as string)]).toEqual([q, true]);
+        }
+      }
+      const { searchText: ofSubject } = await read(message(headers));
+      const { q: wanted } = pageValues('', { q: other }, null);
+      expect(ofSubject).toContain(wanted);
+    },
+  );
 
   test('keeps all headers in order, unfolded, including repeated ones', async () => {
     const { headers } = await readFixture('plain');

@@ -1,4 +1,5 @@
 import { normalise } from '../../contract/search-text.ts';
+import { withUnicodeDomains } from '../../mail-wire/addresses.ts';
 import { readAuthenticationFields } from '../authentication/results.ts';
 import { readBounce } from '../bounces.ts';
 import { readComplaint } from '../complaints.ts';
@@ -101,8 +102,16 @@ function mayQuote({ inReplyTo, references, subject }: ReadHeaders): boolean {
 function searchTexts(mail: ReadHeaders & { bodyPlain: string }): Pick<ParsedMail, 'searchText' | 'searchSubject'> {
   const searchSubject = normalise(mail.subject);
   const people = peopleText([mail.from, ...mail.to, ...mail.cc, ...mail.bcc]);
-  const body = normalise(mail.bodyPlain.slice(0, MAX_SEARCHED));
-  return { searchText: joinedTexts([searchSubject, people, body]), searchSubject };
+  const body = mail.bodyPlain.slice(0, MAX_SEARCHED);
+  const texts = [searchSubject, people, normalise(body), normalise(linesInUnicode(`${mail.subject}\n${body}`))];
+  return { searchText: joinedTexts(texts), searchSubject };
+}
+
+/** The lines with a domain in Punycode, with that in Unicode: searches ask for this form (withUnicodeDomains). */
+function linesInUnicode(text: string): string {
+  if (!/xn--/i.test(text)) return '';
+  const lines = text.split('\n').filter((line) => /xn--/i.test(line));
+  return withUnicodeDomains(lines.join('\n'));
 }
 
 /** RFC 3834 5, and the headers that programs used before it. */
