@@ -18,7 +18,7 @@ import {
   loadDueDeliveries,
   loadEventData,
 } from './due-deliveries.ts';
-import { OPEN_AFTER, outcomeOf } from './endpoint-health.ts';
+import { OPEN_AFTER, outcomeOf, returnProbe } from './endpoint-health.ts';
 import { isLongResponse, type Poster, type PostOutcome } from './post.ts';
 import { putBackReplayed } from '../log/replay-state.ts';
 import { nextDelay, parseRetryAfter } from './retry-schedule.ts';
@@ -88,6 +88,7 @@ export class AttemptRound {
   readonly #replayCalls = createCallSlots(() => REPLAY_CALLS);
   #retryingHere = 0;
   #isCostly = false;
+  #hasCalled = false;
 
   constructor(deps: DeliverDeps, store: ResultStore, run: Identity & { input: AttemptInput }, limits: AttemptLimits) {
     this.#deps = deps;
@@ -121,6 +122,7 @@ export class AttemptRound {
       attempt: (delivery) => this.#attemptOf(delivery),
       holdBack: (delivery) => this.#holdBack(delivery, 'an earlier event of the same object'),
     });
+    await this.#returnProbe(due, targets);
     if (this.#heldBack.length > 0) await releaseDeliveries(db, this.#heldBack, this.#run.workflowId);
     const reason = this.#limits.reason();
     if (reason && this.#result.value.notAttempted.length > 0) throw reason;
@@ -145,6 +147,13 @@ export class AttemptRound {
       await this.#skip(due[0]?.endpointId ?? '', ids, `the endpoint is ${why}`);
     if (withdrawn.length > 0) await this.#putBack(withdrawn);
     return byObject;
+  }
+
+  /** A run that has made no call was no probe. */
+  async #returnProbe([probe]: readonly DueDelivery[], targets: Map<string, DeliveryTarget>): Promise<void> {
+    if (!probe?.claimedAt || !targets.get(probe.endpointId)?.breakerUntil) return;
+    if (this.#hasCalled || this.#result.value.notAttempted.length > 0) return;
+    await returnProbe(this.#deps.db, probe.endpointId, probe.claimedAt);
   }
 
   async #putBack(withdrawn: string[]): Promise<void> {
@@ -242,6 +251,7 @@ export class AttemptRound {
       return true;
     }
     const at = new Date();
+    this.#hasCalled = true;
     const outcome = await callEndpoint(poster, {
       delivery,
       target: this.#open(target),

@@ -25,6 +25,8 @@ export interface DueDelivery {
   /** ms until the next attempt, by the clock of the database, when it was loaded; null: it has no time */
   dueInMs: number | null;
   workflowId: string | null;
+  /** when that run got it, as text; null: no run has it */
+  claimedAt: string | null;
   /** the execution that made the last attempt */
   runId: string | null;
   runs: number;
@@ -96,7 +98,7 @@ export async function loadDueDeliveries(
       case when p.waits_for = 'retry' then ${MS_UNTIL(sql`p.due_at`)} end as due_in_ms,
       -- in the queue, the last run that attempted it no longer has it
       case when p.delivery_id is null then d.workflow_id else p.workflow_id end as workflow_id,
-      d.run_id, greatest(p.runs, d.runs) as runs, d.schedule_from,
+      p.claimed_at::text, d.run_id, greatest(p.runs, d.runs) as runs, d.schedule_from,
       coalesce(p.line = ${LINES.manual}, false) as forced, p.replay_id is not null as is_replay, d.test, d.sequence,
       e.created_at as event_created_at, e.epoch,
       exists (
@@ -175,6 +177,7 @@ interface DueRow extends Record<string, unknown> {
   status: DeliveryStatus;
   due_in_ms: number | null;
   workflow_id: string | null;
+  claimed_at: string | null;
   run_id: string | null;
   runs: number;
   schedule_from: number;
@@ -203,6 +206,7 @@ const toDue = (row: DueRow): DueDelivery => ({
   status: row.status,
   dueInMs: row.due_in_ms,
   workflowId: row.workflow_id,
+  claimedAt: row.claimed_at,
   runId: row.run_id,
   runs: row.runs,
   scheduleFrom: row.schedule_from,

@@ -158,6 +158,13 @@ function toStored(row: HealthRow): StoredHealth {
   };
 }
 
+/** The probe that a claim at that time has given was no call: another delivery may probe the endpoint now. */
+export async function returnProbe(db: Db, endpointId: string, claimedAt: string): Promise<void> {
+  await db.execute(sql`
+    update webhook_endpoints set breaker_probe_at = null
+    where id = ${endpointId} and breaker_probe_at = ${claimedAt}::timestamptz`);
+}
+
 /** `EndpointHealth.openUntil` of a breaker that stays open for `ms`. */
 export const openUntil = (ms: number | null): number => (ms === null || ms <= 0 ? 0 : performance.now() + ms);
 
