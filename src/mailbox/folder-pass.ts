@@ -193,7 +193,8 @@ async function ingestArrivals(
     if (others.othersFirst) return { ...result, complete: false, othersFirst: (metas.at(-1)?.uid ?? 0) + 1 };
     if (!(await ensureSelected(ctx.session, selection))) return { ...result, complete: false };
     const cursorLimit = cursorLimitOf(result.leftOut);
-    const { uidNext, leftOut } = await ingest(ctx, { folder, selection, source: 'live', cursorLimit }, chunk);
+    const target = { folder, selection, source: 'live' as const, cursorLimit, localRevision: open.localRevision };
+    const { uidNext, leftOut } = await ingest(ctx, target, chunk);
     result = { ...result, folder: { ...folder, uidNext }, leftOut: [...result.leftOut, ...leftOut] };
   }
   return result;

@@ -17,7 +17,14 @@ import { type FolderState, writeArrived } from '../store/folders.ts';
 import { dateLocations, insertLocations, writeLocations } from '../store/locations.ts';
 import { deleteVanished } from '../store/vanished-locations.ts';
 import { keysOf, undeliveredIn } from './fetch.ts';
-import { type ArrivalMatch, type IngestTarget, loadMatchFacts, matchArrivals, matchRulesOf } from './match.ts';
+import {
+  type ArrivalMatch,
+  type IngestTarget,
+  loadMatchFacts,
+  matchArrivals,
+  type MatchFacts,
+  matchRulesOf,
+} from './match.ts';
 import { buildEmail, type FetchedMail, isFromOwner, locationRow, threadFactsOf } from './rows.ts';
 import { applySentCopies } from './sent-copies.ts';
 import { type AssignedThread, assignThreads } from './threads.ts';
@@ -32,6 +39,8 @@ export interface FetchedBatch {
   leftOut?: readonly number[];
   /** UIDs of messages that the server has not delivered for a day: they are stored as older mail is, without an email */
   givenUp?: readonly number[];
+  /** UIDs of messages that have left the folder since they were listed: they are not stored */
+  gone?: readonly number[];
 }
 
 export interface CommittedBatch {
@@ -48,22 +57,31 @@ export function cursorLimitOf(leftOut: readonly number[], limit = Infinity): num
   return leftOut.reduce((lowest, uid) => Math.min(lowest, uid), limit);
 }
 
+/** Nothing was saved of a batch. */
+export type Refetch =
+  /** messages that turned out to be new without their source having been requested */
+  | { needed: MessageMeta[] }
+  /** messages that are not stored, of a folder that this API has changed since they were listed; its revision now */
+  | { doubted: number[]; localRevision: number };
+
 /**
- * Commits one batch: rows, locations, events and the folder's cursor. `needed`: messages that turned out to be new
- * without their source having been requested; nothing is saved.
+ * Commits one batch: rows, locations, events and the folder's cursor.
  * @throws LeaseLost
  */
 export function commitBatch(
   ctx: SyncContext,
   target: IngestTarget,
-  { metas: all, requested, mails, leftOut = [], givenUp = [] }: FetchedBatch,
-): Promise<CommittedBatch | { needed: MessageMeta[] }> {
-  const metas = all.filter(({ uid }) => !leftOut.includes(uid));
+  { metas: listed, requested, mails, leftOut = [], givenUp = [], gone = [] }: FetchedBatch,
+): Promise<CommittedBatch | Refetch> {
+  const all = listed.filter(({ uid }) => !leftOut.includes(uid));
+  const metas = all.filter(({ uid }) => !gone.includes(uid));
   const cursorLimit = cursorLimitOf(leftOut, target.cursorLimit);
   return inLease(ctx.db, ctx.lease, async (tx) => {
     const facts = await loadMatchFacts(tx, ctx.account.id, target, metas);
     // Another pass or call may have deleted the folder, and has then deleted its mail or found its new location.
     if (!facts) return { ingested: 0, unusedKeys: keysOf(mails), uidNext: target.folder.uidNext };
+    const doubted = doubtedOf(target, metas, facts);
+    if (doubted.length > 0) return { doubted, localRevision: facts.localRevision };
     const matches = matchArrivals(matchRulesOf(ctx, target), metas, facts);
     const isNew = ({ uid }: MessageMeta) => matches.get(uid)?.kind === 'new';
     // a message that is not the copy of its send after all has no file here
@@ -84,12 +102,18 @@ export function commitBatch(
       ...{ now, writes },
     });
     const located = locate(metas, matches, copies.mails, { rows, givenUp });
-    const batch = { metas, rows, located, now, writes };
+    const batch = { metas: all, rows, located, now, writes };
     const saved = await saveEmails(tx, ctx, target, batch);
     const uidNext = await saveProgress(tx, ctx, { ...target, cursorLimit }, { ...batch, ...saved });
     const known = mails.filter(({ meta }) => !isNew(meta));
     return { ingested: rows.length, unusedKeys: [...keysOf(known), ...copies.unusedKeys], uidNext };
   });
+}
+
+/** The UIDs that this API may have taken out of the folder since they were listed: the store would show them again. */
+function doubtedOf(target: IngestTarget, metas: MessageMeta[], { localRevision, located }: MatchFacts): number[] {
+  if (target.localRevision === undefined || target.localRevision === localRevision) return [];
+  return metas.map(({ uid }) => uid).filter((uid) => !located.has(uid));
 }
 
 function isCopy(match: ArrivalMatch | undefined): boolean {

@@ -1,5 +1,6 @@
 import { fetchMetaOf, type MessageMeta, metaOfAppended } from '../../imap/fetch.ts';
 import type { SelectedFolder } from '../../imap/select.ts';
+import { existing } from '../../imap/store.ts';
 import { fitsUidValidity } from '../../imap/uidvalidity.ts';
 import type { SyncContext } from '../context.ts';
 import { isRefusedData } from '../../db/driver/refused-data.ts';
@@ -136,7 +137,7 @@ export async function ingestComposed(ctx: SyncContext, folder: FolderState, appe
   const batch = { metas: [meta], requested: new Set([uid]), mails: [mail] };
   try {
     const outcome = await commitBatch(ctx, { folder, selection, source: 'api' }, batch);
-    const isCommitted = !('needed' in outcome);
+    const isCommitted = 'unusedKeys' in outcome;
     if (isCommitted && outcome.ingested > 0) measured('ingested', { source: 'api', count: outcome.ingested });
     await ctx.storage.delete(isCommitted ? outcome.unusedKeys : keysOf([mail]));
     return isCommitted;
@@ -194,10 +195,13 @@ async function guessUnknown(ctx: SyncContext, target: IngestTarget, metas: Messa
   return facts ? selectUnknown(matchRulesOf(ctx, target), metas, facts) : [];
 }
 
+/** How often messages are looked up again, in a folder that this API keeps changing. */
+const MAX_LOOKUPS = 5;
+
 /**
  * Commits a batch. Messages are matched in that transaction, since a watch, an import and this API may meet the same
  * message; `selectUnknown` only guesses which ones need their source. The commit saves nothing when it needs the source of
- * others: those are fetched then, and the batch is committed again.
+ * others, or when some may have left the folder: they are fetched or looked up then, and the batch is committed again.
  */
 async function saveBatch(
   ctx: SyncContext,
@@ -206,13 +210,19 @@ async function saveBatch(
   next: Promise<unknown> | undefined,
 ): Promise<CommittedBatch & Saved> {
   let fetched = first;
+  let { localRevision } = target;
   try {
-    for (;;) {
-      const outcome = await commitBatch(ctx, target, fetched);
+    for (let lookups = 0; ; ) {
+      const outcome = await commitBatch(ctx, { ...target, localRevision }, fetched);
+      // one user of the session at a time
+      if (!('unusedKeys' in outcome)) await next;
       if ('needed' in outcome) {
-        // one user of the session at a time
-        await next;
         fetched = await fetchMore(ctx, target, fetched, outcome.needed);
+        continue;
+      }
+      if ('doubted' in outcome) {
+        fetched = await withoutGone(ctx, target, fetched, outcome.doubted);
+        localRevision = ++lookups < MAX_LOOKUPS ? outcome.localRevision : undefined;
         continue;
       }
       if (outcome.ingested > 0) measured('ingested', { source: target.source, count: outcome.ingested });
@@ -256,10 +266,22 @@ const HEADER_ONLY: MailParser = {
   close: async () => {},
 };
 
+/** Of these messages, notes those that the folder does not hold any longer. */
+async function withoutGone(
+  { session }: SyncContext,
+  { selection }: IngestTarget,
+  fetched: FetchedBatch,
+  uids: number[],
+): Promise<FetchedBatch> {
+  assertSelected(session, selection);
+  const present = new Set(await existing(session, uids));
+  return { ...fetched, gone: [...(fetched.gone ?? []), ...uids.filter((uid) => !present.has(uid))] };
+}
+
 async function fetchMore(
   ctx: SyncContext,
   target: IngestTarget,
-  { metas, requested, mails, leftOut = [], givenUp = [] }: FetchedBatch,
+  { metas, requested, mails, leftOut = [], givenUp = [], gone = [] }: FetchedBatch,
   needed: MessageMeta[],
 ): Promise<FetchedBatch> {
   const more = await fetchMails(ctx, target, needed, { leavesOut: leavesOut(target) });
@@ -269,5 +291,6 @@ async function fetchMore(
     mails: [...mails, ...more.mails].sort((a, b) => a.meta.uid - b.meta.uid),
     leftOut: [...leftOut, ...more.leftOut],
     givenUp: [...givenUp, ...more.givenUp],
+    gone,
   };
 }

@@ -149,6 +149,8 @@ export interface IngestTarget {
   importId?: string | undefined;
   /** the cursor must not pass this UID: its message is not stored */
   cursorLimit?: number;
+  /** of the folder, before the messages were listed: if it has changed, this API may have taken some out since; left out: it has not */
+  localRevision?: number | undefined;
 }
 
 /** A draft that this API saved, with the id reserved for it. */
@@ -172,6 +174,8 @@ export type ArrivalMatch =
 
 /** The store's data about the messages of a batch. */
 export interface MatchFacts {
+  /** of the folder */
+  localRevision: number;
   /** UIDs of this folder that are stored already */
   located: ReadonlySet<number>;
   candidates: Candidate[];
@@ -195,7 +199,7 @@ const matchFacts = statement(
     const isDrafts = folder.role === 'DRAFTS';
     // what a transaction stores of the batch is gathered for the search index
     return sql`
-    select ${locatedOf(folder.id, uids, imported)} as located, ${candidatesLike(accountId, metas)} as candidates,
+    select local_revision, ${locatedOf(folder.id, uids, imported)} as located, ${candidatesLike(accountId, metas)} as candidates,
       ${imported || isDrafts ? none : sendsWith(accountId, messageIds)} as sends,
       ${imported || !isDrafts ? none : awaitedDrafts(accountId, messageIds)} as drafts,
       (select json_build_object('authservId', authserv_id, 'imapHost', imap_host) from accounts where id = ${accountId}) as account,
@@ -220,6 +224,7 @@ export async function loadMatchFacts(
   if (!row) return undefined;
   const candidates = readCandidates(row.candidates);
   return {
+    localRevision: row.local_revision,
     located: new Set(row.located),
     candidates: source === 'initialSync' ? candidates.filter(({ emailId }) => emailId !== null) : candidates,
     sends: row.sends,
@@ -229,6 +234,7 @@ export async function loadMatchFacts(
 }
 
 interface FactsRow extends Record<string, unknown> {
+  local_revision: number;
   located: number[];
   candidates: Parameters<typeof readCandidates>[0];
   sends: SentMail[];
