@@ -13,6 +13,8 @@ import {
   cancelAuthLink,
   endAttempt,
   findAuthLink,
+  hasConnected,
+  noteConnected,
   type StoredAuthLink,
 } from '../db/access/auth-links.ts';
 import { signInAppOf } from '../oauth/sign-in.ts';
@@ -32,6 +34,9 @@ const Params = Type.Object({ token: Type.String({ maxLength: 64 }) });
 /** The holder of a link logs in with a password: a grant of an app would let them choose any mailbox of it. */
 const credentials = Type.Omit(AuthIntent.properties.credentials, ['oauth2']);
 const Body = Type.Object({ credentials });
+/** Made by the page, which keeps it over a reload: the browser that has it may learn how its login ended. */
+const Session = Type.String({ pattern: '^[0-9a-f]{32}$' });
+const ConnectBody = Type.Object({ credentials, session: Type.Optional(Session) });
 
 /** Calls per minute from one address. */
 const CALLS_PER_MINUTE = 60;
@@ -75,8 +80,9 @@ export function serveConnectPage(instance: FastifyInstance, deps: ApiDeps): void
   );
 
   serveSignIn(app, deps, linkOf);
+  serveResult(app, deps, linkOf);
 
-  app.post('/connect/:token', { schema: { hide: true, params: Params, body: Body } }, async (request) => {
+  app.post('/connect/:token', { schema: { hide: true, params: Params, body: ConnectBody } }, async (request) => {
     const { params, body, ip } = request;
     if (!isSameOrigin(request, settings.publicUrl))
       throw new ApiError('unauthorized', 'this call must come from the connect page');
@@ -87,9 +93,9 @@ export function serveConnectPage(instance: FastifyInstance, deps: ApiDeps): void
       throw busy('a login is in progress, or too many logins failed; retry in a minute');
     }
     const accountId = await audited(deps, request, link, () =>
-      connectOnce(deps, link, { credentials: passwordsIn(body) }),
+      connectOnce(deps, link, { credentials: passwordsIn(body) }, body.session),
     );
-    return { account_id: accountId, redirect_url: backUrl(link, { account_id: accountId }) };
+    return resultOf(link, accountId);
   });
 
   app.post('/connect/:token/cancel', { schema: { hide: true, params: Params } }, async (request) => {
@@ -151,6 +157,27 @@ function serverIn(side: AuthIntent['credentials']['imap']) {
 }
 
 type App = FastifyInstance<RawServerDefault, IncomingMessage, ServerResponse, FastifyBaseLogger, TypeBoxTypeProvider>;
+
+/** Serves the result of a login once more, to a page that did not get the response. */
+function serveResult(
+  app: App,
+  { db, settings }: ApiDeps,
+  linkOf: (token: string, address: string) => Promise<StoredAuthLink>,
+): void {
+  app.post(
+    '/connect/:token/result',
+    { schema: { hide: true, params: Params, body: Type.Object({ session: Session }) } },
+    async (request) => {
+      if (!isSameOrigin(request, settings.publicUrl))
+        throw new ApiError('unauthorized', 'this call must come from the connect page');
+      const link = await linkOf(request.params.token, request.ip);
+      const { connectedId } = link;
+      if (connectedId === null || !(await hasConnected(db, link, request.body.session)))
+        throw new ApiError('not_found', 'this session has not connected a mailbox by this link');
+      return resultOf(link, connectedId);
+    },
+  );
+}
 
 /** Serves the way to the provider's page and back. */
 function serveSignIn(
@@ -266,6 +293,7 @@ async function connectOnce(
   { db, commands }: ApiDeps,
   link: StoredAuthLink,
   login: Pick<ConnectIntent, 'credentials' | 'sign_in'>,
+  session?: string,
 ): Promise<string> {
   let accountId: string | null = null;
   try {
@@ -278,6 +306,8 @@ async function connectOnce(
       ...(link.accountId === null ? {} : { account_id: link.accountId }),
       ...(link.name === null ? {} : { name: link.name }),
     });
+    // without it only a reload of the page learns less
+    if (session !== undefined) await noteConnected(db, link, session).catch(() => {});
     return accountId;
   } finally {
     await endAttempt(db, link.id, accountId);
@@ -298,6 +328,11 @@ const CLOSED: Record<LinkError, string> = {
 function requireOpen(link: StoredAuthLink): void {
   const state = stateOf(link);
   if (state !== 'open') throw new ApiError('not_found', CLOSED[state]);
+}
+
+/** What the page gets after a login: the account, and where the owner goes. */
+function resultOf(link: StoredAuthLink, accountId: string) {
+  return { account_id: accountId, redirect_url: backUrl(link, { account_id: accountId }) };
 }
 
 /** URL that the owner is redirected to; null: the link has none. */

@@ -210,6 +210,26 @@ describe('its page', () => {
     expect((await onPage(token, '/link')).json<LinkPage>().status).toBe('used');
   });
 
+  it('gives the result of a login once more, to the session of the page that made it', async () => {
+    const { token } = await makeLink({ redirect_url: 'https://app.example/', state: 's' });
+    const [session, other] = ['a'.repeat(32), 'b'.repeat(32)];
+    const result = (of: string, headers = {}) => onPage(token, '/result', { session: of }, headers);
+    connect = () => Promise.reject(new ApiError('invalid_credentials', 'no'));
+    expect((await onPage(token, '', { ...LOGIN, session: other })).statusCode).toBe(401);
+    expect((await result(other)).statusCode).toBe(404);
+    connect = () => Promise.resolve(accountId);
+    const first = await onPage(token, '', { ...LOGIN, session });
+    expect(first.json()).toMatchObject({ redirect_url: `https://app.example/?account_id=${accountId}&state=s` });
+    expect((await result(session)).json()).toEqual(first.json());
+    for (const { statusCode, body } of [
+      await result(other),
+      await onPage((await makeLink()).token, '/result', { session }),
+    ])
+      expect([statusCode, body]).toEqual([404, expect.not.stringContaining(accountId)]);
+    expect((await result(session, { origin: 'https://elsewhere.example' })).statusCode).toBe(401);
+    expect((await onPage(token, '/result', { session: 'short' })).statusCode).toBe(400);
+  });
+
   it('reconnects the account of the link and shows its address', async () => {
     const { token } = await makeLink({ account_id: accountId });
     expect((await onPage(token, '/link')).json<LinkPage>()).toMatchObject({

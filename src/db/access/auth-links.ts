@@ -5,6 +5,7 @@ import type { MailboxConfig } from '../../contract/mailbox-config.ts';
 import { newId } from '../../new-id.ts';
 import type { Queryable } from '../driver/client.ts';
 import { authLinks } from '../schema/index.ts';
+import { readKey, reserveKey } from './idempotency.ts';
 import { digestOfToken } from './sessions.ts';
 
 /*
@@ -185,6 +186,22 @@ export async function endAttempt(db: Queryable, id: string, connectedId: string 
     .update(authLinks)
     .set({ busyUntil: null, ...(connectedId === null ? { expiresAt } : { usedAt: new Date(), connectedId }) })
     .where(eq(authLinks.id, id));
+}
+
+/** Where the session that used a link is stored, for as long as responses of calls are; a key of a caller has no line break. */
+const sessionKey = ({ id, apiKeyId }: StoredAuthLink, session: string) => ({
+  apiKeyId,
+  key: `${id}\n${digestOfToken(session).toString('hex')}`,
+});
+
+/** Records that this session of the page has connected a mailbox by the link. */
+export async function noteConnected(db: Queryable, link: StoredAuthLink, session: string): Promise<void> {
+  await reserveKey(db, sessionKey(link, session), Buffer.alloc(0), link.id);
+}
+
+/** Whether this session of the page has connected a mailbox by the link, in the last 24 hours. */
+export async function hasConnected(db: Queryable, link: StoredAuthLink, session: string): Promise<boolean> {
+  return (await readKey(db, sessionKey(link, session))) !== undefined;
 }
 
 /** Ends a link whose owner does not want to connect. False: a login is in progress. */

@@ -97,6 +97,26 @@ test('reconnects an account with a fixed address', async () => {
   await owner.close();
 }, 60_000);
 
+test('redirects once it is loaded again when the response to its login was lost', async () => {
+  const [account] = (await live.api.get<{ data: Account[] }>('/accounts')).data;
+  const link = await makeLink({ account_id: account?.id });
+  const owner = await openLink(link);
+  await owner.page.waitForSelector('input[type=email]');
+  const body = { credentials: { user: user.user, password: user.password } };
+  const path = `${new URL(link.url).pathname}`;
+  // as the page does, which does not get the response
+  await owner.page.evaluate(`fetch(${JSON.stringify(path)}, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify({ ...${JSON.stringify(body)}, session: Object.entries(sessionStorage).find(([key]) => key.startsWith('connect '))[1] }),
+  }).then(({ status }) => status)`);
+  await owner.open(path);
+  expect(await sentTo(owner)).toEqual({ account_id: account?.id, state: 'customer 42' });
+  const other = await openLink(link);
+  await other.sees('This link was used already');
+  await Promise.all([owner.close(), other.close()]);
+}, 60_000);
+
 test('redirects a user who cancels, and explains why a link does not work', async () => {
   const owner = await openLink(await makeLink());
   await owner.click('Cancel and go back', 'button');

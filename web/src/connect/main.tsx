@@ -59,6 +59,25 @@ const findServers = (address: string, imapHost?: string) => {
   return call<Found>(`/servers?${query.toString()}`);
 };
 
+/** Whom the API gives the result of a login whose response was lost: this tab, also once it is loaded again. */
+const SESSION = `connect ${token}`;
+const isReloaded = sessionStorage.getItem(SESSION) !== null;
+const session = sessionStorage.getItem(SESSION) ?? newSession();
+
+function newSession(): string {
+  const bytes = [...crypto.getRandomValues(new Uint8Array(16))];
+  const made = bytes.map((byte) => byte.toString(16).padStart(2, '0')).join('');
+  sessionStorage.setItem(SESSION, made);
+  return made;
+}
+
+interface Result {
+  redirect_url: string | null;
+}
+
+/** Of the login of this session; undefined: it has not used the link. */
+const findResult = () => call<Result>('/result', { session }).catch(() => undefined);
+
 const signIn = async (credentials: Omit<Credentials, 'password'>) => {
   const { url } = await call<{ url: string }>('/sign-in', { credentials });
   location.assign(url);
@@ -94,7 +113,13 @@ function HostedPage({ first }: { first: Awaited<ReturnType<typeof loadTexts>> })
   const [cancelError, setCancelError] = useState<unknown>();
   const [done, setDone] = useState<'connected' | 'cancelled' | undefined>(returned.connected ? 'connected' : undefined);
   useEffect(() => {
-    call<LinkPage>('/link').then(setPage, setError);
+    const load = async () => {
+      const now = await call<LinkPage>('/link');
+      const result = now.status === 'used' && isReloaded ? await findResult() : undefined;
+      setPage(now);
+      if (result) leave(result.redirect_url, 'connected');
+    };
+    load().catch(setError);
   }, []);
   const brand = page?.brand ?? (error === undefined ? undefined : ownBrand);
   useEffect(() => {
@@ -107,6 +132,8 @@ function HostedPage({ first }: { first: Awaited<ReturnType<typeof loadTexts>> })
     void loadTexts(name).then(setLanguage);
   };
   const leave = (to: string | null, result: 'connected' | 'cancelled') => {
+    // "back" shows that the link is used
+    sessionStorage.removeItem(SESSION);
     if (to === null) setDone(result);
     else location.assign(to);
   };
@@ -115,12 +142,13 @@ function HostedPage({ first }: { first: Awaited<ReturnType<typeof loadTexts>> })
   const hasConnected = async (failure: unknown): Promise<boolean> => {
     if (!hasUnheard.current || !(isUnheard(failure) || isGone(failure))) return false;
     const now = await call<LinkPage>('/link').catch(() => undefined);
-    if (now?.status === 'used') setDone('connected');
-    return now?.status === 'used';
+    if (now?.status !== 'used') return false;
+    leave((await findResult())?.redirect_url ?? null, 'connected');
+    return true;
   };
   const connect = async (credentials: Credentials) => {
     try {
-      const { redirect_url } = await call<{ redirect_url: string | null }>('', { credentials });
+      const { redirect_url } = await call<Result>('', { credentials, session });
       leave(redirect_url, 'connected');
     } catch (failure) {
       hasUnheard.current ||= isUnheard(failure);
@@ -130,7 +158,7 @@ function HostedPage({ first }: { first: Awaited<ReturnType<typeof loadTexts>> })
   const cancel = async () => {
     setCancelError(undefined);
     try {
-      const { redirect_url } = await call<{ redirect_url: string | null }>('/cancel', {});
+      const { redirect_url } = await call<Result>('/cancel', {});
       leave(redirect_url, 'cancelled');
     } catch (failure) {
       if (await hasConnected(failure)) return;
