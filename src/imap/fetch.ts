@@ -1,10 +1,17 @@
 import type { FetchMessageObject, FetchQueryObject } from 'imapflow';
 import { identityOf, weakIdentityOf } from './identity.ts';
 import type { UidRange, VanishedEvent } from './imapflow-patches.ts';
-import { byUid, fetchRows, inSets, unlessTooMany } from './sets.ts';
+import {
+  byUid,
+  fetchNotRefused,
+  fetchRows,
+  inSets,
+  type OnRefused,
+  type RefusedMessages,
+  unlessRefused,
+  unlessTooMany,
+} from './sets.ts';
 import { existsIn, listUids } from './list-uids.ts';
-import type { MailError } from '../mail-wire/mail-error.ts';
-import { refusedFetch } from './response-codes.ts';
 import { storable } from '../runtime/storable.ts';
 import { type ImapSession, MAX_ROWS } from './session.ts';
 
@@ -78,15 +85,25 @@ export async function fetchMeta(
   return byUid([...metas, ...(await fetchMetaOf(session, left, onRefused))]);
 }
 
-/** Called with each message that the server refuses to send alone. */
-type OnRefused = (uid: number, refusal: MailError) => void;
-
 /**
  * Metadata of these UIDs. A message of which the server refuses to send any is missing.
  * @throws MailError when three of them, chosen at random, are refused, or all of fewer; with `onRefused` not when there are fewer
  */
 export function fetchMetaOf(session: ImapSession, uids: number[], onRefused?: OnRefused): Promise<MessageMeta[]> {
-  return fetchNotRefused(uids, (part) => fetchEach(session, part, META_QUERY, metaOf(session)), onRefused);
+  return fetchNotRefused(uids, (part) => fetchEach(session, part, META_QUERY, metaOf(session)), { onRefused });
+}
+
+/**
+ * As `fetchMetaOf`, where all of these UIDs may be damaged.
+ * @throws MailError as there, unless the server sends one of ten of `others`, chosen at random
+ */
+export function fetchMetaAmong(
+  session: ImapSession,
+  uids: number[],
+  { others, onRefused }: RefusedMessages & { others: readonly number[] },
+): Promise<MessageMeta[]> {
+  const fetch = (part: number[]) => fetchEach(session, part, META_QUERY, metaOf(session));
+  return fetchNotRefused(uids, fetch, { onRefused, others });
 }
 
 /** As `fetchMetaOf`, but nothing where the server refuses them: they may be damaged ones that are left. */
@@ -254,52 +271,6 @@ async function fetchNewest<T extends { uid: number }>(
   const newest = (await listUids(session)).uids.slice(count === Infinity ? 0 : -count);
   const left = newest.filter((uid) => !seen.has(uid));
   return [...rows, ...(await fetchNotRefused(left, (part) => fetchEach(session, part, query, read)))];
-}
-
-function unlessRefused(error: unknown): undefined {
-  if (!refusedFetch(error)) throw error;
-}
-
-/** Refusals of single messages, chosen at random, after which the folder counts as refused, unless the server has sent others. */
-export const ENOUGH_REFUSALS = 3;
-
-/** The messages in an order by chance: the first ones of a folder may be those that are damaged. */
-export function shuffled<T>(messages: readonly T[]): T[] {
-  const keyed = messages.map((message) => ({ message, key: Math.random() }));
-  return keyed.sort((a, b) => a.key - b.key).map(({ message }) => message);
-}
-
-/** Fetches messages in halves of halves, where the server refuses to send them together. See `fetchMetaOf`. */
-async function fetchNotRefused<T>(
-  uids: number[],
-  fetch: (uids: number[]) => Promise<T[]>,
-  onRefused?: OnRefused,
-): Promise<T[]> {
-  const rows: T[] = [];
-  const fetchPart = async (part: number[]): Promise<MailError | undefined> => {
-    try {
-      for (const row of await fetch(part)) rows.push(row);
-      return undefined;
-    } catch (error) {
-      if (!refusedFetch(error)) throw error;
-      const [uid] = part;
-      if (part.length === 1 && uid !== undefined) onRefused?.(uid, error);
-      return error;
-    }
-  };
-  const fetchHalves = async (part: number[]): Promise<void> => {
-    if (part.length === 0 || !(await fetchPart(part)) || part.length === 1) return;
-    const half = part.length >> 1;
-    await fetchHalves(part.slice(0, half));
-    await fetchHalves(part.slice(half));
-  };
-  const refusal = uids.length > 0 ? await fetchPart(uids) : undefined;
-  if (!refusal) return rows;
-  const first = uids.length > 1 ? shuffled(uids).slice(0, ENOUGH_REFUSALS) : uids;
-  if (uids.length > 1) for (const uid of first) await fetchPart([uid]);
-  if (rows.length === 0 && (!onRefused || first.length === ENOUGH_REFUSALS)) throw refusal;
-  await fetchHalves(uids.filter((uid) => !first.includes(uid)));
-  return rows;
 }
 
 /** FETCH of these UIDs, each mapped by `read`. Asks again for those that the server left out, as long as it has more. */

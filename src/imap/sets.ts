@@ -1,6 +1,7 @@
 import type { FetchMessageObject, FetchQueryObject } from 'imapflow';
+import type { MailError } from '../mail-wire/mail-error.ts';
 import { uidRanges } from './imapflow-patches.ts';
-import { refusalCode } from './response-codes.ts';
+import { refusalCode, refusedFetch } from './response-codes.ts';
 import { type ImapSession, limitsPerMessage } from './session.ts';
 
 export const FETCH_TIMEOUT_MS = 300_000;
@@ -117,4 +118,81 @@ export async function unlessTooMany<T>(
     if (named <= session.messageLimit) throw error;
     return undefined;
   }
+}
+
+/** Called with each message that the server refuses to send alone. */
+export type OnRefused = (uid: number, refusal: MailError) => void;
+
+/** What is known of messages that the server may refuse to send. */
+export interface RefusedMessages {
+  onRefused?: OnRefused | undefined;
+  /** UIDs of the folder: where the server sends one of them, those that it refuses are damaged, and it does not refuse the folder */
+  others?: readonly number[];
+}
+
+export function unlessRefused(error: unknown): undefined {
+  if (!refusedFetch(error)) throw error;
+}
+
+/** Refusals of single messages, chosen at random, after which the folder counts as refused, unless the server has sent others. */
+export const ENOUGH_REFUSALS = 3;
+
+/** The messages in an order by chance: the first ones of a folder may be those that are damaged. */
+export function shuffled<T>(messages: readonly T[]): T[] {
+  const keyed = messages.map((message) => ({ message, key: Math.random() }));
+  return keyed.sort((a, b) => a.key - b.key).map(({ message }) => message);
+}
+
+/** Messages that are requested in order to know whether the server refuses the whole folder. */
+const PROBES = 10;
+
+/**
+ * Fetches messages in halves of halves, where the server refuses to send them together. A message of which it refuses to send any
+ * is missing.
+ * @throws MailError when three of them, chosen at random, are refused, or all of fewer, and ten of `others` too; with `onRefused`
+ *   not when there are fewer
+ */
+export async function fetchNotRefused<T>(
+  uids: number[],
+  fetch: (uids: number[]) => Promise<T[]>,
+  { onRefused, others = [] }: RefusedMessages = {},
+): Promise<T[]> {
+  const rows: T[] = [];
+  const fetchPart = async (part: number[]): Promise<MailError | undefined> => {
+    try {
+      for (const row of await fetch(part)) rows.push(row);
+      return undefined;
+    } catch (error) {
+      if (!refusedFetch(error)) throw error;
+      const [uid] = part;
+      if (part.length === 1 && uid !== undefined) onRefused?.(uid, error);
+      return error;
+    }
+  };
+  const fetchHalves = async (part: number[]): Promise<void> => {
+    if (part.length === 0 || !(await fetchPart(part)) || part.length === 1) return;
+    const half = part.length >> 1;
+    await fetchHalves(part.slice(0, half));
+    await fetchHalves(part.slice(half));
+  };
+  const refusal = uids.length > 0 ? await fetchPart(uids) : undefined;
+  if (!refusal) return rows;
+  const first = uids.length > 1 ? shuffled(uids).slice(0, ENOUGH_REFUSALS) : uids;
+  if (uids.length > 1) for (const uid of first) await fetchPart([uid]);
+  const isDoubtful = !onRefused || first.length === ENOUGH_REFUSALS;
+  if (rows.length === 0 && isDoubtful && !(await isAnySent(uids, others, fetch))) throw refusal;
+  await fetchHalves(uids.filter((uid) => !first.includes(uid)));
+  return rows;
+}
+
+async function isAnySent(
+  uids: readonly number[],
+  others: readonly number[],
+  fetch: (uids: number[]) => Promise<unknown[]>,
+): Promise<boolean> {
+  const named = new Set(uids);
+  for (const uid of shuffled(others.filter((other) => !named.has(other))).slice(0, PROBES)) {
+    if ((await fetch([uid]).catch(unlessRefused))?.length) return true;
+  }
+  return false;
 }

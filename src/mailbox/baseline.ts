@@ -1,9 +1,10 @@
 import { inLease } from '../db/coordination/lease.ts';
-import { fetchMetaOf, fetchNewestMeta, type MessageMeta } from '../imap/fetch.ts';
+import { fetchMetaAmong, fetchNewestMeta, type MessageMeta } from '../imap/fetch.ts';
 import type { FolderSnapshot } from '../imap/list.ts';
 import { listUids } from '../imap/list-uids.ts';
 import type { ImapSession } from '../imap/session.ts';
 import type { SyncContext } from './context.ts';
+import { fetchMetaDue } from './ingest/metas.ts';
 import { locationRow } from './ingest/rows.ts';
 import { type Selection, withSelected } from './selected.ts';
 import { atMost, type FolderState, loadFolders, updateFolder } from './store/folders.ts';
@@ -76,18 +77,20 @@ async function scanFolder(ctx: SyncContext, folder: FolderState, signal: AbortSi
 async function scanSelected(
   ctx: SyncContext,
   folder: FolderState,
-  { highestModseq }: Selection,
+  selection: Selection,
   signal: AbortSignal,
 ): Promise<void> {
   const below = folder.scannedFrom ?? 1;
-  const uids = below > 1 ? (await listUids(ctx.session)).uids.filter((uid) => uid < below) : [];
+  const all = below > 1 ? (await listUids(ctx.session)).uids : [];
+  const uids = all.filter((uid) => uid < below);
   for (let end = uids.length; end > 0 && !signal.aborted; end -= CHUNK) {
     const chunk = uids.slice(Math.max(0, end - CHUNK), end);
     // the few that are left may be damaged: what the scan lacks is baseline later, too
-    const metas = await fetchMetaOf(ctx.session, chunk, () => {});
+    const fetch = (group: number[]) => fetchMetaAmong(ctx.session, group, { others: all, onRefused: () => {} });
+    const metas = await fetchMetaDue(ctx, { folder, selection }, chunk, fetch);
     await saveScannedFrom(ctx, folder, metas, {
       scannedFrom: end > CHUNK ? (chunk[0] ?? 1) : 1,
-      readAt: highestModseq,
+      readAt: selection.highestModseq,
     });
   }
   if (uids.length === 0) await saveScannedFrom(ctx, folder, [], { scannedFrom: 1, readAt: null });

@@ -1,20 +1,22 @@
 import { inLease } from '../db/coordination/lease.ts';
 import { byUid } from '../imap/sets.ts';
 import {
+  type Changes,
   fetchChanges,
-  fetchMeta,
   fetchMetaIfSent,
   fetchNewestFlags,
   type MessageFlags,
   type MessageMeta,
 } from '../imap/fetch.ts';
 import { listUids } from '../imap/list-uids.ts';
+import { MailError } from '../mail-wire/mail-error.ts';
 import { applyFlags } from './changes/flags.ts';
 import type { SyncContext } from './context.ts';
 import { remapFolder, remapUids } from './folders/uidvalidity.ts';
 import { cursorLimitOf } from './ingest/commit.ts';
 import { undeliveredIn } from './ingest/fetch.ts';
 import { ingest } from './ingest/ingest.ts';
+import { fetchMetaDue, fetchMetaFrom } from './ingest/metas.ts';
 import { foldersToCheck, isSameMessage, matchMessages } from './ingest/match.ts';
 import { assertSelected, ensureSelected, type Selection, withSelected } from './selected.ts';
 import { type FolderState, loadFolder, updateFolder } from './store/folders.ts';
@@ -210,8 +212,9 @@ async function ingestUnknown(open: OpenFolder, options: FolderPassOptions, uids:
   let result = await ingestArrivals(open, options, []);
   for (let start = 0; start < uids.length && result.complete; start += CHUNK) {
     if (!(await ensureSelected(ctx.session, selection))) return { ...result, complete: false };
-    const due = uids.slice(start, start + CHUNK).filter(undelivered.isDue);
-    const metas = byUid(await fetchMetaIfSent(ctx.session, due, undelivered.failed));
+    const chunk = uids.slice(start, start + CHUNK);
+    const fetch = (group: number[]) => fetchMetaIfSent(ctx.session, group, undelivered.failed);
+    const metas = byUid(await fetchMetaDue(ctx, open, chunk, fetch));
     const { folder } = result;
     const ingested = await ingestArrivals({ ...open, folder }, { ...options, arrivalsBelow: Infinity }, metas);
     result = {
@@ -231,7 +234,7 @@ async function listArrivals({ ctx, folder, selection }: OpenFolder, below = Infi
   if (selection.uidNext !== null && selection.uidNext <= cursor && selection.exists <= folder.totalCount) return [];
   if (below <= cursor) return [];
   assertSelected(ctx.session, selection);
-  return fetchMeta(ctx.session, cursor, below - 1, undeliveredIn(ctx, { folder, selection }).failed);
+  return fetchMetaFrom(ctx, { folder, selection }, { from: cursor, below });
 }
 
 /**
@@ -333,7 +336,7 @@ async function applyChanges(open: OpenFolder, everyFlag: boolean): Promise<Chang
     const flags = await readFlags(ctx, selection, current !== null || everyFlag || !folder.flagsRead);
     flagsChanged = await applyFlags(ctx, folder, flags, localRevision);
   } else if (current > stored) {
-    const changes = await fetchChanges(ctx.session, stored);
+    const changes = await changesSince(open, stored);
     flagsChanged = await applyFlags(ctx, folder, changes.flags, localRevision);
     if (changes.vanished) missing = await applyVanishedRanges(ctx, folder, changes.vanished);
     if (changes.modseq > current) modseq = changes.modseq;
@@ -341,6 +344,18 @@ async function applyChanges(open: OpenFolder, everyFlag: boolean): Promise<Chang
   const { uidNext, unknown, announced, ...vanished } = await findVanished(ctx, folder, selection, everyFlag);
   await saveProgress(open, modseq, uidNext);
   return { folder: { ...folder, uidNext }, missing: missing || vanished.missing, flagsChanged, unknown, announced };
+}
+
+/** Of a folder of which the server lists more changes than are read of any, the next pass compares everything. */
+async function changesSince({ ctx, folder }: OpenFolder, modseq: bigint): Promise<Changes> {
+  try {
+    return await fetchChanges(ctx.session, modseq);
+  } catch (error) {
+    if (error instanceof MailError && error.flooded) {
+      await inLease(ctx.db, ctx.lease, (tx) => updateFolder(tx, folder.id, { highestModseq: null }));
+    }
+    throw error;
+  }
 }
 
 async function saveProgress(

@@ -1,5 +1,5 @@
 import { DAY } from '../duration.ts';
-import { fetchMetaIfSent, fetchMetaOf, type MessageMeta } from '../imap/fetch.ts';
+import { fetchMetaAmong, fetchMetaIfSent, type MessageMeta } from '../imap/fetch.ts';
 import { leftOutMessages, listUidsIn } from '../imap/list-uids.ts';
 import { refusedAs, refusedAsMissing } from '../imap/response-codes.ts';
 import { isMissing, selectFolder } from '../imap/select.ts';
@@ -8,6 +8,7 @@ import { PartUnavailable } from '../outage.ts';
 import type { SyncContext } from './context.ts';
 import { ingest, type IngestTarget } from './ingest/ingest.ts';
 import { undeliveredIn } from './ingest/fetch.ts';
+import { fetchMetaDue } from './ingest/metas.ts';
 import { isTokenEnd } from './logins.ts';
 import { assertSelected, type Selection, selectionOf, withSelected } from './selected.ts';
 import { type FolderState, loadFolder, loadFolders } from './store/folders.ts';
@@ -198,12 +199,12 @@ async function importRound(
     // A sync pass maps the stored UIDs first.
     throw new UidsChanged();
   }
-  const { uids, complete } = await listWanted(ctx, folder, options, { read, left });
+  const { uids, listed, complete } = await listWanted(ctx, folder, options, { read, left });
   const before = read.size;
   for (let end = uids.length; end > 0 && !options.signal.aborted; end -= CHUNK) {
     const chunk = uids.slice(Math.max(0, end - CHUNK), end);
     const target = { folder, selection, source: 'initialSync', importId: options.run?.importId } as const;
-    const { leftOut, delayed } = await importChunk(ctx, target, { uids: chunk, read, left }, options);
+    const { leftOut, delayed } = await importChunk(ctx, target, { uids: chunk, listed, read, left }, options);
     done.leftOut += leftOut;
     if (delayed > 0) done.unread = notDelivered(delayed);
   }
@@ -213,13 +214,16 @@ async function importRound(
   return uids.length > 0;
 }
 
-/** UIDs of messages of the selected folder that are left to import, ascending; some may be outside the window by a day. */
+/**
+ * UIDs of messages of the selected folder that are left to import, ascending, and of all that are `listed`; some may be outside the
+ * window by a day.
+ */
 async function listWanted(
   ctx: SyncContext,
   folder: FolderState,
   { since, until, run }: ImportOptions,
   { read, left }: Pick<Round, 'read' | 'left'> = { read: new Set(), left: new Set() },
-): Promise<{ uids: number[]; complete: boolean }> {
+): Promise<{ uids: number[]; listed: number[]; complete: boolean }> {
   // SEARCH compares days in the server's time zone (RFC 9051 6.4.4): request one more on each side and compare INTERNALDATE.
   const { uids: listed, complete } = await listUidsIn(ctx.session, {
     ...(since ? { since: new Date(since.getTime() - DAY) } : {}),
@@ -228,7 +232,7 @@ async function listWanted(
   const unread = listed.filter((uid) => !read.has(uid));
   const uids = await uidsToImport(ctx.db, folder, unread);
   await run?.onListed(folder.id, uids.length + left.size);
-  return { uids, complete };
+  return { uids, listed, complete };
 }
 
 function notDelivered(messages: number): MailError {
@@ -238,7 +242,7 @@ function notDelivered(messages: number): MailError {
 async function importChunk(
   ctx: SyncContext,
   target: IngestTarget,
-  { uids, read, left }: Pick<Round, 'read' | 'left'> & { uids: number[] },
+  { uids, listed, read, left }: Pick<Round, 'read' | 'left'> & { uids: number[]; listed: number[] },
   { since, until, onProgress, run }: ImportOptions,
 ): Promise<{ leftOut: number; delayed: number }> {
   assertSelected(ctx.session, target.selection);
@@ -248,11 +252,13 @@ async function importChunk(
   // those that failed before say nothing about the folder
   const failedBefore = due.filter(undelivered.isPending);
   const others = due.filter((uid) => !undelivered.isPending(uid));
-  const metas = await fetchMetaOf(ctx.session, others, undelivered.failed);
-  for (const uid of failedBefore) {
-    const [meta] = await fetchMetaIfSent(ctx.session, [uid], undelivered.failed);
-    if (meta) metas.push(meta);
-  }
+  const onRefused = undelivered.failed;
+  const metas = [
+    ...(await fetchMetaDue(ctx, target, others, (group) =>
+      fetchMetaAmong(ctx.session, group, { others: listed, onRefused }),
+    )),
+    ...(await fetchMetaDue(ctx, target, failedBefore, (group) => fetchMetaIfSent(ctx.session, group, onRefused))),
+  ];
   const isWanted = ({ internalDate }: MessageMeta) =>
     (!since || internalDate >= since) && (!until || internalDate < until);
   const wanted = metas.filter(isWanted).sort((a, b) => b.uid - a.uid);

@@ -1,6 +1,6 @@
 import type { DifferenceKind } from '../contract/account.ts';
 import { inLease } from '../db/coordination/lease.ts';
-import { fetchMetaOf, MAX_UID, type MessageMeta } from '../imap/fetch.ts';
+import { fetchMetaAmong, MAX_UID, type MessageMeta } from '../imap/fetch.ts';
 import { listFolders, statusOf } from '../imap/list.ts';
 import { listUids } from '../imap/list-uids.ts';
 import { changeEmails } from './change-emails.ts';
@@ -181,7 +181,7 @@ async function compareFolder(
   let unread = 0;
   for (let start = 0; start < uids.length; start += CHUNK) {
     if (signal.aborted) return { messages: start, found };
-    const metas = await fetchMetaOf(ctx.session, uids.slice(start, start + CHUNK));
+    const metas = await fetchMetaAmong(ctx.session, uids.slice(start, start + CHUNK), { others: uids });
     unread += metas.filter(({ seen }) => !seen).length;
     for (const difference of await compareMessages(ctx, folder, metas)) found.push(difference);
   }

@@ -106,7 +106,7 @@ describe('arrivals and what this API sent or saved', () => {
   });
   const draft = { id: 'drf_1', messageId: '<m@x>', trackingId: null };
   const facts = (over: Partial<MatchFacts> = {}): MatchFacts => ({
-    ...{ located: new Set(), candidates: [], sends: [], drafts: [], authservId: null },
+    ...{ located: new Set(), localRevision: 0, candidates: [], sends: [], drafts: [], authservId: null },
     ...over,
   });
   const rules = (over: Partial<MatchRules> = {}): MatchRules => ({

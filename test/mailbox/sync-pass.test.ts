@@ -388,3 +388,21 @@ describe('a sync of a Gmail mailbox', () => {
     expect(await located(engine)).toEqual(['INBOX', ALL, ALL].sort());
   });
 });
+
+it('a folder of which the server lists more vanished messages than are read is compared as a whole', async () => {
+  const engine = await start(modern);
+  for (const subject of ['one', 'two', 'three']) engine.server.append('INBOX', mailText({ subject }));
+  await sync(engine);
+  engine.server.remove('INBOX', 2);
+  const others = Array.from({ length: 200_000 }, (_, index) => 1_000 + 2 * index).join(',');
+  engine.server.script.answer = (text) => text.replace('* VANISHED (EARLIER) ', `* VANISHED (EARLIER) ${others},`);
+  const pass = async () => {
+    const session = await engine.ctx.reopen();
+    await syncMailbox({ ...engine.ctx, session }, { freshSession: true, thorough: true }).finally(() => session.end());
+  };
+  await expect(pass()).rejects.toMatchObject({ flooded: true });
+  await pass();
+  expect((await emailsOf(engine)).map(({ subject }) => subject).sort()).toEqual(['one', 'three']);
+  expect(await engine.events()).toEqual([...Array<string>(3).fill('email.new'), 'email.delete']);
+  await pass();
+});

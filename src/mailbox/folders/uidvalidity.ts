@@ -2,13 +2,14 @@ import { and, eq, gt, isNull, lt, sql } from 'drizzle-orm';
 import type { Tx } from '../../db/driver/client.ts';
 import { inLease } from '../../db/coordination/lease.ts';
 import { locations, type Renumbering } from '../../db/schema/index.ts';
-import { fetchMetaOf, type MessageMeta } from '../../imap/fetch.ts';
+import { fetchMetaAmong, type MessageMeta } from '../../imap/fetch.ts';
 import { listAllUids } from '../../imap/list-uids.ts';
 import type { SelectedFolder } from '../../imap/select.ts';
 import { MailError } from '../../mail-wire/mail-error.ts';
 import { changeEmails } from '../change-emails.ts';
 import type { SyncContext } from '../context.ts';
 import { matchMessages } from '../ingest/match.ts';
+import { fetchMetaDue } from '../ingest/metas.ts';
 import { type FolderState, loadFolder, updateFolder } from '../store/folders.ts';
 import { counted, findFreedCandidates, type FreedCandidate, locatedUids } from '../store/locations.ts';
 import { markVanished } from '../store/vanished-locations.ts';
@@ -41,7 +42,8 @@ const SERIES = 2 ** 32;
 export interface MessageSource {
   /** all UIDs, ascending */
   uids(): Promise<number[]>;
-  metas(uids: number[]): Promise<MessageMeta[]>;
+  /** of these UIDs, which are some of `all` */
+  metas(uids: number[], all: readonly number[]): Promise<MessageMeta[]>;
 }
 
 export type RenumberContext = Pick<SyncContext, 'db' | 'lease' | 'account'>;
@@ -66,7 +68,10 @@ export async function remapFolder(ctx: SyncContext, folderId: string, selected: 
 function remapById(ctx: SyncContext, folderId: string, selected: SelectedFolder): Promise<FolderState> {
   return renumberFolder(ctx, folderId, selected, {
     uids: () => listAllUids(ctx.session),
-    metas: (uids) => fetchMetaOf(ctx.session, uids),
+    metas: (uids, all) =>
+      fetchMetaDue(ctx, { folder: { id: folderId }, selection: selected }, uids, (group) =>
+        fetchMetaAmong(ctx.session, group, { others: all }),
+      ),
   });
 }
 
@@ -89,7 +94,7 @@ export async function renumberFolder(
     if (state.phase === 'matching') {
       uids ??= (await source.uids()).sort((a, b) => a - b);
       chunk.uids = uids.filter((uid) => uid > state.cursor).slice(0, CHUNK);
-      chunk.metas = chunk.uids.length === 0 ? [] : byUid(await source.metas(chunk.uids));
+      chunk.metas = chunk.uids.length === 0 ? [] : byUid(await source.metas(chunk.uids, uids));
     }
     const next = selected.uidNext ?? (uids?.at(-1) ?? 0) + 1;
     folder = await inLease(ctx.db, ctx.lease, async (tx) => {

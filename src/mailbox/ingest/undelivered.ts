@@ -34,6 +34,12 @@ export interface Undelivered {
   isGivenUp(uid: number): boolean;
   /** a command that named these messages failed, and the connection ended */
   lost(uids: readonly number[], reason: unknown): void;
+  /** a command that named messages without their UIDs failed, and the connection ended */
+  lostUnnamed(reason: unknown): void;
+  /** these are the messages that the last such command named */
+  name(uids: readonly number[]): void;
+  /** whether a message with this UID or a higher one failed, or may have: they are requested by their UIDs */
+  isSuspect(from: number): boolean;
   /** a message that was requested alone was refused, or came without its content */
   failed(uid: number, reason: unknown): void;
   /** it was delivered, or is stored without its content */
@@ -89,6 +95,9 @@ const GIVEN_UP_AFTER = DAY;
 /** Bounds the memory; the oldest are forgotten. */
 const MAX_FOLDERS = 10_000;
 
+/** In place of the UIDs that a command did not name: above all that a message may have. */
+const UNNAMED = Number.MAX_SAFE_INTEGER;
+
 /** @param now epoch milliseconds; for tests */
 export function createUndelivered(logger: Logger, now: () => number = Date.now): UndeliveredMessages {
   const folders = new Map<string, Map<number, Failures>>();
@@ -103,13 +112,20 @@ export function createUndelivered(logger: Logger, now: () => number = Date.now):
           'message not delivered by the server: it is requested less often',
         );
       };
+      const lost = (uids: readonly number[], err: unknown) => {
+        for (const uid of uids) {
+          if (uids.length === 1) failed(uid, err, true);
+          else known.note(uid, uids.length, err, true);
+        }
+      };
       return {
         ...undeliveredOf(known, now),
-        lost: (uids, err) => {
-          for (const uid of uids) {
-            if (uids.length === 1) failed(uid, err, true);
-            else known.note(uid, uids.length, err, true);
-          }
+        lost,
+        lostUnnamed: (err) => void known.note(UNNAMED, Infinity, err, true),
+        name: (uids) => {
+          const unnamed = known.all().get(UNNAMED);
+          known.forget(UNNAMED);
+          if (unnamed) lost(uids, unnamed.reason);
         },
         failed: (uid, err) => failed(uid, err),
       };
@@ -150,7 +166,10 @@ function failuresIn(folders: Map<string, Map<number, Failures>>, key: string, no
   };
 }
 
-function undeliveredOf({ all, forget }: FailuresInFolder, now: () => number): Omit<Undelivered, 'lost' | 'failed'> {
+function undeliveredOf(
+  { all, forget }: FailuresInFolder,
+  now: () => number,
+): Omit<Undelivered, 'lost' | 'lostUnnamed' | 'name' | 'failed'> {
   const get = (uid: number) => all().get(uid);
   const isPending = (uid: number) => (get(uid)?.alone ?? 0) > 0;
   const isGivenUp = (uid: number) => {
@@ -162,6 +181,7 @@ function undeliveredOf({ all, forget }: FailuresInFolder, now: () => number): Om
     isDue: (uid) => (get(uid)?.retryAt ?? 0) <= now(),
     isAnyDue: () => [...all().values()].some(({ alone, retryAt }) => alone > 0 && retryAt <= now()),
     isPending,
+    isSuspect: (from) => [...all().keys()].some((uid) => uid >= from),
     count: () => [...all().keys()].filter(isPending).length,
     pending: (uids = [...all().keys()]) =>
       uids.flatMap((uid) => {

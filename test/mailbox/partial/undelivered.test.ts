@@ -142,6 +142,51 @@ it('a message of which not even the header is sent holds up no other', async () 
   expect(await stored(engine)).toEqual(['broken', 'one', 'three']);
 });
 
+it('a message at whose header the connection ends holds up no other, and the account names it', async () => {
+  const engine = await startAt();
+  append(engine, 'one', 'broken', 'three');
+  breakMessage(engine, 'broken', FAULTS['ends the connection'] as Fault, HEADER);
+  await sync(engine, 5);
+  expect(await stored(engine)).toEqual(['one', 'three']);
+  append(engine, 'later');
+  await sync(engine);
+  expect(await stored(engine)).toEqual(['later', 'one', 'three']);
+  const [row] = await engine.ctx.db.select().from(accounts).where(eq(accounts.id, engine.ctx.account.id));
+  expect(row?.watchFailure).toMatch(/^message not delivered: FETCH failed/);
+  engine.server.script = {};
+  engine.clock.ms = HOUR;
+  await sync(engine);
+  expect(await stored(engine)).toEqual(['broken', 'later', 'one', 'three']);
+  expect(await engine.events()).toEqual(Array<string>(4).fill('email.new'));
+});
+
+it('older mail with a message at whose header the connection ends is scanned and imported without it', async () => {
+  const engine = await startAt({}, (server) => {
+    const date = new Date('2020-01-01');
+    for (const subject of ['one', 'broken', 'three']) server.append('INBOX', mailText({ subject }), { date });
+  });
+  breakMessage(engine, 'broken', FAULTS['ends the connection'] as Fault, HEADER);
+  const scan = async (failures: number): Promise<void> => {
+    const session = await engine.ctx.reopen();
+    const scanned = scanBaseline({ ...engine.ctx, session }, new AbortController().signal);
+    const isScanned = await scanned.then(
+      () => true,
+      () => false,
+    );
+    await session.end();
+    if (!isScanned && failures > 0) await scan(failures - 1);
+  };
+  await scan(5);
+  expect((await engine.folder('INBOX')).scannedFrom).toBe(1);
+  let outcome = await attemptImport(engine);
+  for (const pause of IMPORT_PAUSES) {
+    engine.clock.ms += pause;
+    if (outcome !== 'done') outcome = await attemptImport(engine);
+  }
+  expect(outcome).toBe('done');
+  expect(await stored(engine)).toEqual(['one', 'three']);
+});
+
 const SERVERS = {
   IMAP4rev1: 'IMAP4rev1',
   CONDSTORE: `${PLAIN} CONDSTORE`,
@@ -341,4 +386,60 @@ it('a mailbox whose connections sometimes end is imported whole, a part in each'
   expect(await stored(engine)).toHaveLength(120);
   // in the first one 50 messages, then 8 with each command, and some alone
   expect(attempts).toBeLessThan(20);
+});
+
+it('the UIDs of a folder are mapped past a chunk of which no header is sent', async () => {
+  const engine = await startAt();
+  for (let n = 0; n < 1_000; n++) append(engine, `mail ${n}`);
+  append(engine, 'broken', 'broken', 'broken', 'broken');
+  breakMessage(engine, 'broken', () => '', HEADER);
+  await sync(engine);
+  const ids = async () => {
+    const rows = await engine.ctx.db.select().from(emails).where(eq(emails.accountId, engine.ctx.account.id));
+    return rows.map(({ id }) => id).sort();
+  };
+  const before = await ids();
+  expect(before).toHaveLength(1_000);
+  const inbox = engine.server.folder('INBOX');
+  inbox.uidValidity += 1_000;
+  inbox.messages.forEach((message, index) => (message.uid = 5_001 + index));
+  inbox.uidNext = 5_001 + inbox.messages.length;
+  await sync(engine);
+  expect((await engine.folder('INBOX')).uidValidity).toBe(inbox.uidValidity);
+  append(engine, 'later');
+  engine.server.script = {};
+  engine.clock.ms = HOUR;
+  await sync(engine);
+  expect(await stored(engine)).toHaveLength(1_005);
+  expect(await ids()).toEqual(expect.arrayContaining(before));
+  expect(await engine.events()).toEqual(Array<string>(1_005).fill('email.new'));
+});
+
+it('a folder of which no message is sent keeps its emails when its UIDVALIDITY changes', async () => {
+  const engine = await startAt();
+  append(engine, 'one', 'two');
+  await sync(engine);
+  const inbox = engine.server.folder('INBOX');
+  inbox.uidValidity += 1_000;
+  breakMessage(engine, 'one', () => '', HEADER);
+  const { answer } = engine.server.script;
+  engine.server.script.answer = (text, command, session) =>
+    answer!(text.replace('Subject: two', 'Subject: one'), command, session);
+  await sync(engine);
+  engine.server.script = {};
+  engine.clock.ms = HOUR;
+  await sync(engine);
+  expect((await engine.folder('INBOX')).uidValidity).toBe(inbox.uidValidity);
+  expect(await engine.events()).toEqual(['email.new', 'email.new']);
+});
+
+it('the scan of older mail passes a chunk of which no header is sent', async () => {
+  const engine = await startAt({}, (server) => {
+    const date = new Date('2020-01-01');
+    const subjects = [...Array<string>(4).fill('broken'), ...Array<string>(1_000).fill('older')];
+    for (const subject of subjects) server.append('INBOX', mailText({ subject }), { date });
+  });
+  breakMessage(engine, 'broken', () => '', HEADER);
+  await scanBaseline(engine.ctx, new AbortController().signal);
+  expect((await engine.folder('INBOX')).scannedFrom).toBe(1);
 });
