@@ -49,6 +49,8 @@ export interface BatchStep extends BatchProgress {
   isBehind?: true;
   /** the mail server asks for a pause, ms */
   pauseMs?: number;
+  /** what it said, for callers */
+  pauseDetail?: string;
 }
 
 interface BatchRef {
@@ -161,7 +163,9 @@ export function createBatchActivities(deps: MailboxDeps) {
         }
       } catch (error) {
         const pauseMs = sleeps ? suggestedPause(error) : undefined;
-        if (pauseMs !== undefined) return { ...(await progressOfBatch(deps.db, batchId)), pauseMs };
+        if (pauseMs !== undefined) {
+          return { ...(await progressOfBatch(deps.db, batchId)), pauseMs, pauseDetail: (error as MailError).detail };
+        }
         // the next step meets the failure again
         if (!isAnyDone || !(error instanceof MailError)) throw withRefusal(error);
       }

@@ -45,7 +45,7 @@ const OUTAGES: readonly string[] = ['unavailable', 'storage_full', 'lease_lost']
 const OUTAGE_MS = 30_000;
 /** Between steps that fail for the mail server, in addition to the attempts of each. */
 const SERVER_BACKOFF = { firstMs: 1_000, longestMs: 60_000 };
-/** How long a mail server may fail until what is pending fails. */
+/** How long a mail server may fail, or ask for pauses without a change in between, until what is pending fails. */
 const PATIENCE_MS = 3_600_000;
 /** Between two looks at whether an earlier batch has ended. */
 const TURN_BACKOFF = { firstMs: 500, longestMs: 15_000 };
@@ -55,6 +55,14 @@ export interface ChangeEmailsInput {
   batchId: string;
   /** left out: an hour; short in tests */
   patienceMs?: number;
+  /** from the previous execution */
+  carried?: Paused;
+}
+
+/** Since when, in epoch milliseconds, the mail server has asked for pauses while so many emails stay pending. */
+interface Paused {
+  since: number;
+  pending: number;
 }
 
 /** A server that throttles may ask for no time at all. */
@@ -71,7 +79,7 @@ export async function changeEmails(input: ChangeEmailsInput): Promise<BatchProgr
     shown.enter('done', { counts: { ...progress } });
     return progress;
   }
-  return continueAsNew<typeof changeEmails>(input);
+  return continueAsNew<typeof changeEmails>({ ...input, ...(run.paused ? { carried: run.paused } : {}) });
 }
 
 /** One execution of the workflow. */
@@ -86,9 +94,11 @@ class Run {
   #workedAt = Date.now();
   /** when the first of the present failures of the mail server was seen */
   #failsSince: number | undefined;
+  paused: Paused | undefined;
 
   constructor(input: ChangeEmailsInput, shown: StateTracker) {
     this.#input = input;
+    this.paused = input.carried;
     this.#shown = shown;
   }
 
@@ -96,7 +106,11 @@ class Run {
   async step(): Promise<BatchProgress | undefined> {
     const { accountId, batchId } = this.#input;
     try {
-      const { isBehind, pauseMs, ...progress } = await changeEmailsOf({ accountId, batchId, sleeps: true });
+      const { isBehind, pauseMs, pauseDetail, ...progress } = await changeEmailsOf({
+        accountId,
+        batchId,
+        sleeps: true,
+      });
       if (progress.pending === 0) return progress;
       this.#shown.enter('changing', { counts: { ...progress }, lastError: null });
       this.#failures = 0;
@@ -106,14 +120,27 @@ class Run {
       // a worker of an earlier version continues at once
       if (!(isBehind || pauseMs !== undefined) || !patched('await-turn')) return undefined;
       if (isBehind) await this.#wait(waitAfter(this.#looks, TURN_BACKOFF), 'for an earlier batch');
-      if (pauseMs !== undefined)
-        await this.#wait(Math.max(pauseMs, SHORTEST_PAUSE_MS), 'as long as the mail server asks');
-      return undefined;
+      return pauseMs === undefined ? undefined : await this.#pause(pauseMs, progress, pauseDetail);
     } catch (error) {
       const failed = readFailure(error);
       if (failed.kind === 'cancelled') throw error;
       return this.#afterFailure(failed);
     }
+  }
+
+  /** Waits as long as the mail server asks, unless it has for too long. */
+  async #pause(
+    ms: number,
+    { pending }: BatchProgress,
+    detail = 'the mail server asks for pauses',
+  ): Promise<BatchProgress | undefined> {
+    const { batchId, patienceMs = PATIENCE_MS } = this.#input;
+    const { since } = (this.paused = this.paused?.pending === pending ? this.paused : { since: Date.now(), pending });
+    if (Date.now() - since >= patienceMs && patched('patience-in-pauses')) {
+      return failBatch({ batchId, error: { code: 'provider_error', detail } });
+    }
+    await this.#wait(Math.max(ms, SHORTEST_PAUSE_MS), 'as long as the mail server asks');
+    return undefined;
   }
 
   async #afterFailure(failed: Failed): Promise<BatchProgress | undefined> {

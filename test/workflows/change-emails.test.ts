@@ -105,3 +105,12 @@ it('sleeps while an earlier batch comes first, and as long as the mail server as
   const [first = 0, second = 0, pause] = timers;
   expect([first >= 0.4 && first <= 0.6, second >= 0.8 && second <= 1.2, pause]).toEqual([true, true, 1.234]);
 }, 30_000);
+
+it('ends when the mail server asks for pauses for too long without a change in between', async () => {
+  const pauseDetail = 'the IMAP server refused STORE: throttled';
+  steps = [{ pauseMs: 0, pending: 2 }, ...Array<object>(20).fill({ pauseMs: 0, pauseDetail })];
+  const { batchId, result, timers } = await run({ patienceMs: 1_500 });
+  expect(result).toMatchObject({ failed: 3, pending: 0 });
+  expect(ended).toEqual([{ batchId, error: { code: 'provider_error', detail: pauseDetail } }]);
+  expect(timers).toEqual([1, 1, 1]);
+}, 30_000);
