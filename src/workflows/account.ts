@@ -62,6 +62,8 @@ interface Counts {
   failures: number;
   refusals: number;
   backoff: number;
+  /** the server flooded the last connection: it counts as connected again when one lasts */
+  flooded?: boolean;
 }
 
 export const reconnected = defineSignal(SIGNALS.reconnected);
@@ -156,8 +158,6 @@ interface Connection extends Counts, Shown {
   /** as in the store */
   status: AccountStatus;
   readonly isWatched: boolean;
-  /** the server flooded the last connection: it counts as connected again when one lasts */
-  flooded?: boolean;
 }
 
 /** Keeps the mailbox connected with the loaded settings. Returns when the account has to be loaded again. */
@@ -165,9 +165,9 @@ async function stayConnected(connection: Connection): Promise<void> {
   const { input, isOutdated } = connection;
   while (!isOutdated()) {
     if (workflowInfo().continueAsNewSuggested) {
-      const { failures, refusals, backoff } = connection;
+      const { failures, refusals, backoff, flooded = false } = connection;
       const { lastError } = connection.shown.current;
-      await continueAsNew<typeof account>({ ...input, carried: { failures, refusals, backoff, lastError } });
+      await continueAsNew<typeof account>({ ...input, carried: { failures, refusals, backoff, flooded, lastError } });
     }
     if (connection.status === 'disconnected' || !connection.isWatched) {
       show(connection, connection.status === 'disconnected' ? 'disconnected' : 'unwatched');

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { Context } from '@temporalio/activity';
 import { toFailure } from '../../src/activities/failures.ts';
@@ -7,6 +8,7 @@ import { LeaseLost } from '../../src/db/coordination/lease.ts';
 import { MailError } from '../../src/mail-wire/mail-error.ts';
 import { newId } from '../../src/new-id.ts';
 import { PartUnavailable } from '../../src/outage.ts';
+import type { AccountInput } from '../../src/workflows/account.ts';
 import { accountWorkflowId, QUEUES, SIGNALS, WORKFLOWS } from '../../src/workflows/names.ts';
 import { startTestWorkers } from '../helpers/product/temporal-workers.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
@@ -139,13 +141,18 @@ const PATIENT = { timeoutMs: 25_000 };
 const workers = await startTestWorkers(activities);
 afterAll(() => workers.stop());
 
-async function start(script: Watch[], options: Partial<Mailbox> = {}, heartbeatTimeoutMs = 2_000): Promise<Mailbox> {
+async function start(
+  script: Watch[],
+  options: Partial<Mailbox> = {},
+  heartbeatTimeoutMs = 2_000,
+  input: Partial<AccountInput> = {},
+): Promise<Mailbox> {
   const mailbox = Object.assign(new Mailbox(), options, { script });
   mailboxes.set(mailbox.id, mailbox);
   await workers.client.workflow.start(WORKFLOWS.account, {
     taskQueue: QUEUES.commands,
     workflowId: accountWorkflowId(mailbox.id),
-    args: [{ accountId: mailbox.id, heartbeatTimeoutMs, pace: 0.01 }],
+    args: [{ accountId: mailbox.id, heartbeatTimeoutMs, pace: 0.01, ...input }],
   });
   return mailbox;
 }
@@ -236,6 +243,22 @@ describe('the account workflow', () => {
     // the pace makes a second of the minute that a connection has to last
     await untilState(mailbox, 'running');
     expect(mailbox.reported).toEqual(['running → errored: too much', 'errored → running: -']);
+    await stop(mailbox);
+  });
+
+  it.concurrent('is errored until a connection lasts, in a new execution too', async () => {
+    let early: string[] | undefined;
+    const floodAgain: Watch = async (each) => {
+      await each.signal(SIGNALS.mailboxConnected);
+      // less than the part of a minute that a connection has to last
+      await sleep(250);
+      early = [...each.reported];
+      throw flooded();
+    };
+    const carried = { failures: 3, refusals: 0, backoff: 1, flooded: true };
+    const mailbox = await start([floodAgain], { status: 'errored' }, 2_000, { carried });
+    await untilState(mailbox, 'running');
+    expect([early, mailbox.reported]).toEqual([[], ['errored → running: -']]);
     await stop(mailbox);
   });
 
