@@ -92,8 +92,8 @@ export const conversationRoutes: Routes = (app, { db, commands }) => {
         operationId: 'retryDelivery',
         summary: 'Retry a delivery',
         description:
-          'Attempts the delivery immediately, regardless of its status, with the same ids and the same bytes. Returns 400 if ' +
-          'the endpoint is disabled.',
+          'Attempts the delivery immediately, regardless of its status, with the same ids and the same bytes. Earlier deliveries ' +
+          'of the same object that wait for a retry are attempted first, also immediately. Returns 400 if the endpoint is disabled.',
         params: Params,
         response: responses('The delivery', WebhookConversation, 'not_found'),
       },

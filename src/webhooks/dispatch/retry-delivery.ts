@@ -11,6 +11,7 @@ import {
   makeDue,
   makeRunsDue,
   markDueNow,
+  markEarlierDueNow,
   requeueDelivery,
   takeBackHurry,
 } from '../log/delivery-state.ts';
@@ -22,7 +23,8 @@ const WAITED_FOR_MS = 2_000;
 /**
  * A manual retry: attempts a delivery again, with the same ids and bytes, as soon as no earlier event of its object is pending.
  * Its status and the breaker of its endpoint do not matter. A run that waits for its next attempt is signalled not to wait;
- * any other delivery goes to the relay, with a new schedule if it had ended.
+ * any other delivery goes to the relay, with a new schedule if it had ended. Earlier deliveries of its object that wait for their next
+ * attempt are due now too, and go first.
  *
  * Throws ApiError `not_found`, also when its endpoint was deleted or its event erased, and `invalid_parameters` when its endpoint is
  * disabled, since it would be skipped; rejects with the client's error when Temporal does not respond about a run that waits.
@@ -36,10 +38,13 @@ export async function retryDelivery(client: Client, db: Db, deliveryId: string):
   const run = seen.status === 'pending' ? seen.workflowId : null;
   // its attempt is under way, or about to begin
   if (run !== null && !seen.started) return;
-  if (run === null) return requeueDelivery(db, deliveryId);
-  const hurried = await markDueNow(db, deliveryId, run);
-  const isWaiting = await orTakeBack(db, hurried, () => hurryRun(client, run));
-  if (!isWaiting) await requeueDelivery(db, deliveryId, run);
+  const own = run === null ? [] : await markDueNow(db, deliveryId, run);
+  if (own.length === 0) await requeueDelivery(db, deliveryId);
+  const hurried = [...(await markEarlierDueNow(db, deliveryId)), ...own];
+  for (const [n, each] of hurried.entries()) {
+    const isWaiting = await orTakeBack(db, hurried.slice(n), () => hurryRun(client, each.workflowId));
+    if (!isWaiting) await requeueDelivery(db, each.deliveryId, each.workflowId);
+  }
 }
 
 /**

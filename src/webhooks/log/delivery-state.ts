@@ -21,7 +21,8 @@ import { mayHurry, type Recovery } from './recovery.ts';
  *                                                   waiting    releaseDeliveries: held back, or the run does not exist
  * started    workflow_id, started_at                delivered  recordAttemptResults: 2xx
  *                                                   started    recordAttemptResults: failed, its run waits until due_at;
- *                                                              markDueNow: a manual retry
+ *                                                              markDueNow: a manual retry;
+ *                                                              markEarlierDueNow: one of a later delivery of its object
  *                                                   waiting    recordAttemptResults: failed, it waits in the queue until
  *                                                              due_at; releaseDeliveries: held back, or its run does not
  *                                                              know it
@@ -265,6 +266,23 @@ export async function makeRunsDue(db: Db, endpointId: string, recovery?: Recover
     sql`set due_at = now()`,
     sql`p.endpoint_id = ${endpointId} and p.workflow_id is not null and p.waits_for = 'retry' and p.due_at > now()
       and ${mayHurry(sql`p`, recovery)}`,
+  );
+}
+
+/**
+ * started → started: earlier deliveries of its object that wait in runs are due now, since a manual retry of this one waits for them.
+ * Their runs wait on until they are signalled.
+ */
+export function markEarlierDueNow(db: Db, deliveryId: string): Promise<Hurried[]> {
+  return hurried(
+    db,
+    sql`set due_at = now(), line = ${LINES.manual}`,
+    sql`p.delivery_id in (
+      select e.delivery_id from deliveries d
+      join pending_deliveries e on e.endpoint_id = d.endpoint_id and e.object_id = d.object_id and e.sequence < d.sequence
+      where d.id = ${deliveryId} and e.workflow_id is not null and e.waits_for = 'retry' and e.due_at > now()
+      order by e.sequence limit ${MANY}
+    )`,
   );
 }
 

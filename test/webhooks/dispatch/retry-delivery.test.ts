@@ -152,7 +152,7 @@ describe('a manual retry', () => {
     expect(the.receiver.calls).toHaveLength(2);
   });
 
-  it('of one that an earlier event of its object holds back waits for that event', async () => {
+  it('of one that an earlier event of its object holds back makes that event first, at once', async () => {
     await the.work({ webhook: { retryScheduleMs: [60_000], timeoutMs: 5_000 } });
     the.receiver.answer = () => (the.receiver.calls.length === 0 ? 500 : 200);
     await the.happen(['email_1']);
@@ -160,9 +160,8 @@ describe('a manual retry', () => {
     await waitFor(async () => (await the.log())[0]?.attemptsCount === 1);
     await the.happen(['email_1'], 'email.update');
     const [first, second] = (await the.log()).map(({ id }) => id) as [string, string];
-    await retryDelivery(the.client, the.db, second);
     expect(await the.relayOnce()).toEqual([]);
-    await retryDelivery(the.client, the.db, first);
+    await retryDelivery(the.client, the.db, second);
     await the.end(deliveryWorkflowId(first));
     await the.relayOnce();
     await the.end(deliveryWorkflowId(second));
