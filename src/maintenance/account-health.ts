@@ -9,8 +9,9 @@ import {
   markVerificationBegun,
   notInSyncDetail,
 } from '../db/queries/account-health.ts';
-import { markInSyncAgain, markNotInSync } from '../db/queries/accounts.ts';
+import { markInSyncAgain, markNotInSync, UNMARKED_AT_ONCE } from '../db/queries/accounts.ts';
 import type { Db } from '../db/driver/client.ts';
+import { inChunks } from '../db/driver/in-chunks.ts';
 import { recordEvents } from '../db/outbox.ts';
 import type { Logger } from '../runtime/logger.ts';
 import {
@@ -133,10 +134,19 @@ async function reportAll({ db, logger }: HealthDeps, now: Date): Promise<void> {
       await recordEvents(tx, id, [statusEvent(id, { status, previous: status, detail }, now)]);
     });
   }
-  await db.transaction(async (tx) => {
-    for (const { id, status } of await markInSyncAgain(tx)) {
-      logger.info({ accountId: id }, 'account in sync again');
+  await inChunks(UNMARKED_AT_ONCE, () => reportInSyncAgain(db, logger, now));
+}
+
+async function reportInSyncAgain(db: Db, logger: Logger, now: Date): Promise<{ rowCount: number }> {
+  const unmarked = await db.transaction(async (tx) => {
+    const some = await markInSyncAgain(tx);
+    for (const { id, status } of some) {
+      if (status !== 'running') continue;
       await recordEvents(tx, id, [statusEvent(id, { status, previous: status, detail: '' }, now)]);
     }
+    return some;
   });
+  for (const { id, status } of unmarked)
+    if (status === 'running') logger.info({ accountId: id }, 'account in sync again');
+  return { rowCount: unmarked.length };
 }

@@ -96,6 +96,29 @@ describe('an account that is not in sync', () => {
     await the.client.workflow.getHandle(accountWorkflowId(id)).terminate('the test ends');
   });
 
+  it('does not keep others from being reported as in sync again: they are, though one is locked for long', async () => {
+    const ids = await Promise.all(Array.from({ length: 102 }, () => storeAccount(the)));
+    const since = sql`now() - interval '6 minutes'`;
+    await the.db.execute(
+      sql`update accounts set last_synced_at = now(), not_in_sync_since = ${since} where id = any(${sql.param(ids)}::text[])`,
+    );
+    const marked = async () => {
+      const { rows } = await the.db.execute<{ id: string }>(sql`
+        select id from accounts where not_in_sync_since is not null and id = any(${sql.param(ids)}::text[])`);
+      return rows.map(({ id }) => id);
+    };
+    const [locked = ''] = ids;
+    await the.db.transaction(async (tx) => {
+      await tx.execute(sql`select from accounts where id = ${locked} for no key update`);
+      await checkAccounts(deps);
+      expect(await marked()).toEqual([locked]);
+    });
+    await checkAccounts(deps);
+    expect(await marked()).toEqual([]);
+    expect(await eventsOf(locked)).toEqual(['account.status.running']);
+    await the.db.execute(sql`delete from accounts where id = any(${sql.param(ids)}::text[])`);
+  });
+
   it('is not reported while its mailbox is not watched, and no longer once it is not', async () => {
     const id = await storeAccount(the);
     await setSynced(id, 6);

@@ -336,14 +336,17 @@ export async function markNotInSync(
   return row?.status as AccountStatus | undefined;
 }
 
-/** Unmarks the accounts that are in sync again, or no longer watched; returns those that are still running. */
+/** Accounts that one transaction unmarks: each stays locked until all their events are recorded. */
+export const UNMARKED_AT_ONCE = 100;
+
+/**
+ * Unmarks accounts that are in sync again, or no longer watched, at most UNMARKED_AT_ONCE; those that another transaction has
+ * locked are left for the next call.
+ */
 export async function markInSyncAgain(tx: Tx): Promise<{ id: string; status: AccountStatus }[]> {
-  const rows = await tx
-    .update(accounts)
-    .set({
-      notInSyncSince: null,
-      statusDetail: sql`case when ${accounts.status} = 'running' then '' else ${accounts.statusDetail} end`,
-    })
+  const some = tx
+    .select({ id: accounts.id })
+    .from(accounts)
     .where(
       and(
         present,
@@ -351,8 +354,17 @@ export async function markInSyncAgain(tx: Tx): Promise<{ id: string; status: Acc
         or(not(accounts.watch), gt(accounts.lastSyncedAt, accounts.notInSyncSince)),
       ),
     )
+    .limit(UNMARKED_AT_ONCE)
+    .for('no key update', { skipLocked: true });
+  const rows = await tx
+    .update(accounts)
+    .set({
+      notInSyncSince: null,
+      statusDetail: sql`case when ${accounts.status} = 'running' then '' else ${accounts.statusDetail} end`,
+    })
+    .where(sql`${accounts.id} = any(array(${some}))`)
     .returning({ id: accounts.id, status: accounts.status });
-  return rows.flatMap(({ id, status }) => (status === 'running' ? [{ id, status }] : []));
+  return rows.map(({ id, status }) => ({ id, status: status as AccountStatus }));
 }
 
 /** Changes the state of the initial sync if it is one of `from`; returns the changed account, else undefined. */
