@@ -2,7 +2,7 @@ import type { Client } from '@temporalio/client';
 import type { Db } from '../db/driver/client.ts';
 import { encryptionKeySince, knownEncryptionKey } from '../db/coordination/installation.ts';
 import { countSealed, resealAll } from './reseal.ts';
-import { DAY } from '../duration.ts';
+import { DAY, MINUTE } from '../duration.ts';
 import type { Logger } from '../runtime/logger.ts';
 import type { Secrets } from '../security/secrets.ts';
 
@@ -24,7 +24,8 @@ export interface KeyReport {
   /** values that no key of the settings opens */
   unreadable: number;
   /**
-   * running workflow executions that are older than the current key; their histories are encrypted with the previous one
+   * running workflow executions that are older than the current key, or began while processes were restarted with it: their
+   * histories are encrypted with the previous one, or may be
    */
   olderExecutions: number;
   /** until then idempotency keys of calls made before the change are compared with the previous key; null: no longer */
@@ -35,6 +36,9 @@ export interface KeyReport {
 
 /** How long a call may be repeated with its Idempotency-Key. */
 const REPEATED_MS = DAY;
+
+/** While processes are restarted one after another, those that still have the previous key start executions. */
+const RESTARTS_MS = 15 * MINUTE;
 
 /**
  * Why a process must not start with these keys; undefined: it may. Stored secrets that no key of the settings opens, or running
@@ -84,7 +88,9 @@ export async function changeEncryptionKey({ db, client, secrets, logger, hasPrev
   const since = await encryptionKeySince(db, secrets.keyId, new Date());
   const found = hasPrevious ? await resealAll(db, secrets) : [];
   const { previous, unreadable } = await countSealed(db, secrets);
-  const olderExecutions = await countOlderExecutions(client, since);
+  // only while the previous key can be used: afterwards those with the current one would be reported as unreadable
+  const usedAlone = hasPrevious && since.getTime() > 0 ? new Date(since.getTime() + RESTARTS_MS) : since;
+  const olderExecutions = await countOlderExecutions(client, usedAlone);
   const until = new Date(since.getTime() + REPEATED_MS);
   const repeatedCallsUntil = until.getTime() > Date.now() ? until : null;
   const report: KeyReport = {

@@ -148,3 +148,24 @@ it('reseals nothing by command with a key that no worker has started with', asyn
     'is not the key that the workers last started with: restart them with it first',
   );
 });
+
+it('is needed by executions that began while processes were restarted with the next one', async () => {
+  const { db, client } = the;
+  await db.update(accounts).set({ credentials: Buffer.alloc(0) });
+  const secrets = createSecrets({ current: randomBytes(32), previous: randomBytes(32) });
+  const deps = { db, client, secrets, logger: createLogger('silent', 'test') };
+  const run = await client.workflow.start(WORKFLOWS.account, accountStart(await storeAccount(the), 4_000));
+  await db.update(accounts).set({ credentials: Buffer.alloc(0) });
+  await waitFor(async () => (await client.workflow.count('ExecutionStatus = "Running"')).count === 1);
+  const changed = (minutesAgo: number) =>
+    db.execute(sql`insert into installation (name, value)
+      values ('encryption_key', ${`${secrets.keyId} ${new Date(Date.now() - minutesAgo * 60_000).toISOString()}`})
+      on conflict (name) do update set value = excluded.value`);
+  const older = async (hasPrevious: boolean) => (await changeEncryptionKey({ ...deps, hasPrevious })).olderExecutions;
+  await changed(10);
+  expect([await older(true), await older(false)]).toEqual([1, 0]);
+  expect(await missingKey({ ...deps, hasPrevious: false })).toBeUndefined();
+  await changed(20);
+  expect(await older(true)).toBe(0);
+  await run.terminate('the test ends');
+});
