@@ -369,8 +369,10 @@ async function saveProgress(
   if (isSame && uidNext === folder.uidNext && folder.flagsRead) return;
   await inLease(ctx.db, ctx.lease, async (tx) => {
     const stored = await loadFolder(tx, folder.id);
+    // Another process has mapped it to other UIDs since.
+    if (stored?.uidValidity !== selection.uidValidity) return;
     // What this API has changed since is counted already.
-    const isUntouched = stored?.localRevision === localRevision;
+    const isUntouched = stored.localRevision === localRevision;
     const counters = isUntouched ? { totalCount } : {};
     // This pass may have read changes of messages that this API had not stored yet: the next one reads them again.
     const changes =

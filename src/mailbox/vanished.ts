@@ -6,7 +6,7 @@ import { changeEmails } from './change-emails.ts';
 import type { SyncContext } from './context.ts';
 import { undeliveredIn } from './ingest/fetch.ts';
 import { assertSelected, type Selection } from './selected.ts';
-import { countLocations, type FolderState, recountLocations } from './store/folders.ts';
+import { countLocations, type FolderState, hasSameUids, recountLocations } from './store/folders.ts';
 import { emailsAt, knownUids, locatedUids } from './store/locations.ts';
 import { knownUidsIn, markVanished, reviveLocations } from './store/vanished-locations.ts';
 
@@ -105,6 +105,7 @@ async function withoutRevived(ctx: SyncContext, folder: FolderState, uids: numbe
   const located = await locatedUids(ctx.db, folder.id, uids, false);
   for (const batch of batchesOf(uids.filter((uid) => located.has(uid)))) {
     await inLease(ctx.db, ctx.lease, async (tx) => {
+      if (!(await hasSameUids(tx, folder))) return;
       const emailIds = [...(await emailsAt(tx, folder.id, batch)).values()];
       await changeEmails(tx, { lease: ctx.lease, emailIds, now: new Date() }, () =>
         reviveLocations(tx, folder.id, batch),
@@ -134,7 +135,8 @@ export async function applyVanishedRanges(
     for (let uids: number[] | undefined; uids === undefined || uids.length === FOUND; ) {
       // those that were marked are not found again
       uids = await knownUidsIn(ctx.db, folder.id, part, FOUND);
-      if (await applyVanished(ctx, folder, uids)) isAny = true;
+      if (!(await applyVanished(ctx, folder, uids))) break;
+      isAny = true;
     }
   }
   return isAny;
@@ -151,16 +153,19 @@ function disjoint(ranges: UidRange[]): UidRange[] {
   return merged;
 }
 
-/** Marks messages as vanished; true when there are any. */
+/** Marks messages as vanished, unless the folder has other UIDs by now; true when there are any. */
 export async function applyVanished(ctx: SyncContext, folder: FolderState, uids: number[]): Promise<boolean> {
   for (const batch of batchesOf(uids)) {
-    await inLease(ctx.db, ctx.lease, async (tx) => {
+    const isSame = await inLease(ctx.db, ctx.lease, async (tx) => {
+      if (!(await hasSameUids(tx, folder))) return false;
       const now = new Date();
       const emails = await emailsAt(tx, folder.id, batch);
       await changeEmails(tx, { lease: ctx.lease, emailIds: [...emails.values()], now }, () =>
         markVanished(tx, folder.id, batch, now),
       );
+      return true;
     });
+    if (!isSame) return false;
   }
   return uids.length > 0;
 }

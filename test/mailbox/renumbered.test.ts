@@ -1,8 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import { eq } from 'drizzle-orm';
 import { emails, locations } from '../../src/db/schema/index.ts';
+import { inLease } from '../../src/db/coordination/lease.ts';
 import { markEmail } from '../../src/mailbox/changes/mark.ts';
 import { moveEmail } from '../../src/mailbox/changes/move.ts';
+import { syncFolder } from '../../src/mailbox/folder-pass.ts';
+import { updateFolder } from '../../src/mailbox/store/folders.ts';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
 import { type FakeImap, PLAIN } from '../helpers/fakes/fake-imap.ts';
 import { isLong } from '../helpers/runner/long.ts';
@@ -162,4 +165,32 @@ it.each([`${PLAIN} MOVE`, 'IMAP4rev1'])(
     }
   },
   240_000,
+);
+
+it.each([PLAIN, `${PLAIN} CONDSTORE`, `${PLAIN} CONDSTORE QRESYNC`])(
+  'a pass saves nothing of a folder that another process has mapped to a new UIDVALIDITY since it was opened, with %s',
+  async (capabilities) => {
+    const running = await startOn({ capabilities, folders });
+    const { server, ctx } = running;
+    for (const subject of ['a', 'b', 'c']) server.append('INBOX', mailText({ subject }));
+    await syncMailbox(ctx, { freshSession: true });
+    server.append('INBOX', mailText({ subject: 'd' }));
+    server.setFlag('INBOX', 1, '\\Seen');
+    server.remove('INBOX', 2);
+    const before = await running.folder('INBOX');
+    // the session of this pass has the folder open as it was before
+    const mapped = { uidValidity: before.uidValidity! + 100, uidNext: 1_000, highestModseq: null };
+    let isMapped = false;
+    server.script.command = (command, session) => {
+      if (isMapped || command.name !== 'SELECT') return false;
+      isMapped = true;
+      void inLease(ctx.db, ctx.lease, (tx) => updateFolder(tx, before.id, mapped)).then(() => session.answer(command));
+      return true;
+    };
+    await syncFolder(ctx, before.id, { everyFlag: true, compared: new Set() });
+    expect(await running.folder('INBOX')).toMatchObject(mapped);
+    const rows = await ctx.db.select().from(locations).where(eq(locations.folderId, before.id));
+    expect(rows.map(({ seen, vanishedAt }) => [seen, vanishedAt])).toEqual(Array(3).fill([false, null]));
+    expect(await running.events()).toEqual(Array(3).fill('email.new'));
+  },
 );

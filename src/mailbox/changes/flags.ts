@@ -12,7 +12,7 @@ import {
   type StoredState,
   withFlagsOfLocations,
 } from '../store/email-states.ts';
-import { countUnread, type FolderState, getLocalRevision } from '../store/folders.ts';
+import { countUnread, type FolderState, getLocalRevision, loadFolder } from '../store/folders.ts';
 import {
   type ChangedFlags,
   changedFlags,
@@ -42,7 +42,7 @@ export async function applyFlags(
     for (let readAt = localRevision; ; ) {
       const changed = await changedFlags(ctx.db, folder.id, batch);
       isAnyChanged ||= changed.length > 0;
-      if (changed.length === 0 || (await saveChangedFlags(ctx, folder, batch, readAt))) break;
+      if (changed.length === 0 || (await saveChangedFlags(ctx, folder, batch, readAt)) !== 'outdated') break;
       readAt = await getLocalRevision(ctx.db, folder.id);
       batch = await fetchFlags(ctx.session, changed);
     }
@@ -50,17 +50,19 @@ export async function applyFlags(
   return isAnyChanged;
 }
 
-/** False: this API changed the folder in the meantime, and nothing is saved. */
+/** Nothing is saved if this API changed the folder in the meantime (`outdated`), or if the folder has other UIDs by now. */
 function saveChangedFlags(
   ctx: SyncContext,
   folder: FolderState,
   flags: MessageFlags[],
   localRevision: number,
-): Promise<boolean> {
+): Promise<'saved' | 'outdated' | 'otherUids'> {
   return inLease(ctx.db, ctx.lease, async (tx) => {
-    if ((await getLocalRevision(tx, folder.id)) !== localRevision) return false;
+    const stored = await loadFolder(tx, folder.id);
+    if (stored?.uidValidity !== folder.uidValidity) return 'otherUids';
+    if (stored.localRevision !== localRevision) return 'outdated';
     await storeFlagChanges(tx, ctx.lease, { flags: flags.map((flag) => ({ ...flag, folderId: folder.id })) });
-    return true;
+    return 'saved';
   });
 }
 

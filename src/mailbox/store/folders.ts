@@ -325,6 +325,18 @@ export async function getLocalRevision(db: Queryable, folderId: string): Promise
   return row?.localRevision ?? 0;
 }
 
+/**
+ * Whether UIDs that were read of a folder are those that are stored: another process may have given it the UIDs of a new
+ * UIDVALIDITY since, of which the session that has the folder open knows nothing.
+ */
+export async function hasSameUids(
+  tx: Tx,
+  { id, uidValidity }: Pick<FolderState, 'id' | 'uidValidity'>,
+): Promise<boolean> {
+  const [row] = await tx.select({ uidValidity: folders.uidValidity }).from(folders).where(eq(folders.id, id));
+  return row?.uidValidity === uidValidity;
+}
+
 /** Stores the counters of a STATUS, unless this API has changed the folder since it was read: those are counted already. */
 export async function saveStatusCounters(
   tx: Tx,
