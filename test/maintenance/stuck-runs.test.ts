@@ -4,6 +4,10 @@ import { sql } from 'drizzle-orm';
 import { accountStart } from '../../src/activities/account.ts';
 import { checkAccounts } from '../../src/maintenance/account-health.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
+import { createLostRuns } from '../../src/webhooks/dispatch/lost-runs.ts';
+import { startDeliveryRun } from '../../src/webhooks/dispatch/delivery-runs.ts';
+import { markStarted } from '../../src/webhooks/log/delivery-state.ts';
+import { claimOnce } from '../helpers/assert/queue.ts';
 import { lazyClient } from '../../src/temporal/connect.ts';
 import { accountWorkflowId, QUEUES, WORKFLOWS } from '../../src/workflows/names.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
@@ -55,4 +59,40 @@ it('a run whose workflow tasks keep failing is replaced by one that works', asyn
   );
   const replaced = client.workflow.getHandle(accountWorkflowId(id), stuck.firstExecutionRunId);
   expect((await replaced.describe()).status.name).toBe('TERMINATED');
+}, 90_000);
+
+it('deliveries of a run whose workflow tasks keep failing are made by another run', async () => {
+  const { db, client } = the;
+  await the.endpoint();
+  await the.happen();
+  const [run] = await claimOnce(db);
+  if (!run) throw new Error('nothing was due');
+  const { namespace } = client.options;
+  // no worker of this installation can read its input
+  const other = lazyClient({
+    temporal: { address: process.env['TEST_TEMPORAL_ADDRESS'] ?? '', namespace },
+    encryptionKey: randomBytes(32),
+  });
+  await startDeliveryRun(other.client, run);
+  await other.close();
+  await markStarted(
+    db,
+    run.deliveries.map(({ id }) => ({ deliveryId: id, workflowId: run.workflowId })),
+  );
+  await db.execute(sql`update pending_deliveries set started_at = now() - interval '1 minute'`);
+  await the.work();
+  const lostRuns = createLostRuns({ db, client, logger: createLogger('silent', 'test') });
+  const stuck = client.workflow.getHandle(run.workflowId);
+  await waitFor(
+    async () => {
+      await lostRuns.findOverdue();
+      return (await stuck.describe()).status.name !== 'RUNNING';
+    },
+    { timeoutMs: 60_000, everyMs: 500 },
+  );
+  expect((await stuck.describe()).status.name).toBe('TERMINATED');
+  await lostRuns.findTerminated();
+  const [again] = await the.relayOnce();
+  await the.end(again?.workflowId ?? '');
+  expect((await the.log()).map(({ status }) => status)).toEqual(['delivered']);
 }, 90_000);

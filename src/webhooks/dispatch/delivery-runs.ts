@@ -1,4 +1,4 @@
-import type { Client, WorkflowClient, WorkflowStartOptions } from '@temporalio/client';
+import type { Client, WorkflowClient, WorkflowExecutionDescription, WorkflowStartOptions } from '@temporalio/client';
 import type { SearchAttributePair } from '@temporalio/common';
 import type { DeliverInput } from '../attempt/attempted-deliveries.ts';
 import { QUEUES, SEARCH_KEYS, searchableBy, WORKFLOWS } from '../../workflows/names.ts';
@@ -70,16 +70,21 @@ function typesOf(deliveries: readonly { eventType: string }[]): string {
   return [...counts].map(([type, count]) => `${count} × ${type}`).join(', ');
 }
 
-/** The state of a run; with the deliveries that it was given, if it has ended without completing. */
-export type RunState = { is: 'running' | 'completed' | 'unknown' } | { is: 'ended'; deliveryIds: readonly string[] };
+/** Temporal has repeated the same workflow task so often: the workers cannot continue its history. */
+const STUCK_ATTEMPTS = 3;
 
-/** Asks Temporal for the state of a run; `unknown`: the run does not exist. Rejects when Temporal does not respond. */
+/** The state of a run; with the deliveries that it was given, if it has ended without completing. */
+export type RunState =
+  | { is: 'running' | 'stuck' | 'completed' | 'unknown' }
+  | { is: 'ended'; deliveryIds: readonly string[] };
+
+/** Asks Temporal for the state of a run; `unknown`: the run does not exist; `stuck`: its workflow tasks keep failing. Rejects when Temporal does not respond. */
 export async function getRunState(client: WorkflowClient, workflowId: string): Promise<RunState> {
   try {
     const handle = client.getHandle(workflowId);
-    const { status } = await handle.describe();
-    if (status.name === 'RUNNING') return { is: 'running' };
-    if (status.name === 'COMPLETED') return { is: 'completed' };
+    const run = await handle.describe();
+    if (run.status.name === 'RUNNING') return { is: openState(run) };
+    if (run.status.name === 'COMPLETED') return { is: 'completed' };
     const { events } = await handle.fetchHistory();
     const { payloads = [] } = events?.[0]?.workflowExecutionStartedEventAttributes?.input ?? {};
     const { payloadConverter, payloadCodecs } = client.options.loadedDataConverter;
@@ -91,6 +96,20 @@ export async function getRunState(client: WorkflowClient, workflowId: string): P
     if (isNotFound(error)) return { is: 'unknown' };
     throw error;
   }
+}
+
+function openState({ raw }: WorkflowExecutionDescription): 'running' | 'stuck' {
+  return (raw.pendingWorkflowTask?.attempt ?? 0) >= STUCK_ATTEMPTS ? 'stuck' : 'running';
+}
+
+/** Terminates a run, unless it has ended. */
+export async function terminateRun(client: WorkflowClient, workflowId: string, reason: string): Promise<void> {
+  await client
+    .getHandle(workflowId)
+    .terminate(reason)
+    .catch((error: unknown) => {
+      if (!isNotFound(error)) throw error;
+    });
 }
 
 /** Whether the error says that a run does not exist. */

@@ -4,7 +4,7 @@ import { getInstallationValue, setInstallationValue } from '../../db/coordinatio
 import type { Logger } from '../../runtime/logger.ts';
 import { unavailablePart } from '../../outage.ts';
 import { WORKFLOWS } from '../../workflows/names.ts';
-import { getRunState } from './delivery-runs.ts';
+import { getRunState, terminateRun } from './delivery-runs.ts';
 import { pendingOfRun, startedDeliveries } from './delivery-queries.ts';
 import { failDeliveries, releaseDeliveries } from '../log/delivery-state.ts';
 
@@ -31,7 +31,7 @@ export interface LostRuns {
   findTerminated(): Promise<void>;
   /** Repairs the runs of all deliveries when Temporal has lost its store: the id of its namespace has changed. */
   findLostStore(): Promise<void>;
-  /** Repairs deliveries that are late: their run does not exist, has ended, or was never given them. */
+  /** Repairs deliveries that are late: their run does not exist, has ended, cannot continue, or was never given them. */
   findOverdue(onProgress?: () => void): Promise<void>;
 }
 
@@ -52,6 +52,8 @@ export function createLostRuns({ db, client, logger }: LostRunsDeps): LostRuns {
     logger.warn({ workflowId, run: run.is, failed, released }, 'delivery run lost; repairing its deliveries');
     if (failed.length > 0) await failDeliveries(db, failed, { workflowId, error: ENDED });
     if (released.length > 0) await releaseDeliveries(db, released, workflowId);
+    // afterwards: the deliveries of a terminated run fail
+    if (run.is === 'stuck') await terminateRun(client.workflow, workflowId, 'its workflow tasks failed');
   }
 
   async function findTerminated(): Promise<void> {
