@@ -20,7 +20,7 @@ type UntaggedHandler = (untagged: Untagged) => Promise<void>;
 
 /** Private parts of imapflow that are called (command.ts, idle.ts) or replaced (patchClient). */
 export interface ImapFlowInternals {
-  untaggedVanished(untagged: Untagged, mailbox?: { path: string }): Promise<void>;
+  untaggedVanished(untagged: Untagged, mailbox?: { path: string; exists: number }): Promise<void>;
   /** by the keyword of the response; called only for responses that no command in progress listens for */
   untaggedHandlers: Record<string, UntaggedHandler | undefined>;
   exec(
@@ -102,9 +102,13 @@ export function patchClient(client: ImapFlow): void {
         return uidRanges(value);
       },
     };
+    // those that are reported as they go are no longer in the folder (RFC 7162 section 3.2.10.2)
+    if (!event.earlier) mailbox.exists = Math.max(0, mailbox.exists - countOf(event.ranges));
     (client as NodeJS.EventEmitter).emit('vanished', event);
   };
 }
+
+const countOf = (ranges: UidRange[]) => ranges.reduce((sum, { from, to }) => sum + to - from + 1, 0);
 
 /** What imapflow returns for these commands in a folder without messages. */
 const IN_EMPTY_FOLDER: Record<string, () => unknown> = { FETCH: () => ({ count: 0, list: [] }), SEARCH: () => [] };

@@ -107,6 +107,21 @@ describe('imapflow calls', () => {
     ]);
   });
 
+  test('untaggedVanished, which lowers the number of messages by those that go, and by none that went earlier', async () => {
+    for (let number = 0; number < 4; number++) server.add('INBOX', mailText());
+    await selectFolder(session, 'INBOX');
+    const exists = () => (session.client.mailbox ? session.client.mailbox.exists : Number.NaN);
+    for (const [text, left] of [
+      ['* VANISHED 2,4:5\r\n', 2],
+      ['* VANISHED (EARLIER) 1\r\n', 2],
+      ['* VANISHED 1:4294967295\r\n', 0],
+    ] as const) {
+      before('NOOP', text);
+      await session.run('NOOP', () => session.client.noop());
+      expect(exists()).toBe(left);
+    }
+  });
+
   test('untaggedHandlers for STATUS and LIST that no command asked for', async () => {
     server.script.command = ({ name, tag }, fake) => {
       if (name === 'NOOP') fake.write('* STATUS "Work &- Life" (MESSAGES 3)\r\n* LIST () "/" New\r\n');
