@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { Readable } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
 
 /**
@@ -20,5 +21,11 @@ export function endQueuedResponses(app: FastifyInstance): void {
     open.add(raw);
     raw.once('close', () => open.delete(raw));
     done();
+  });
+  // what is sent after that would wait for its reader for ever
+  app.addHook('onSend', ({ raw: { socket } }, _reply, payload: unknown, done) => {
+    if (!socket.destroyed || !(payload instanceof Readable)) return done(null, payload);
+    payload.destroy();
+    done(null, null);
   });
 }

@@ -155,15 +155,16 @@ function endWhenRevoked(
   owner: StreamOwner,
   { controller, stream }: { controller: AbortController; stream: Readable },
 ): void {
+  const { signal } = controller;
   const check = async () => {
     // a stream that cannot read the database ends for that
-    if (await isAdmitted(deps, owner).catch(() => true)) return;
+    while (!signal.aborted && (await isAdmitted(deps, owner).catch(() => true)))
+      await sleep(ADMIT_MS, undefined, { signal }).catch(() => undefined);
     controller.abort();
     // where a client does not read, the end waits behind events that the owner may no longer see
     setTimeout(() => stream.destroy(), END_MS).unref();
   };
-  const checks = setInterval(() => void check(), ADMIT_MS);
-  stream.once('close', () => clearInterval(checks));
+  void check();
 }
 
 /** Whether the key, and the session if one opened the stream, are still valid. */

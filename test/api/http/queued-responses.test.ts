@@ -12,12 +12,15 @@ const REQUESTS = 20;
 let app: FastifyInstance;
 let port: number;
 let streams: Readable[];
+/** handlers of `/late` that have begun */
+let waiting: number;
 /** `close` events of each response */
 let closes: number[];
 
 beforeEach(async () => {
   streams = [];
   closes = [];
+  waiting = 0;
   app = fastify({ forceCloseConnections: 'idle' });
   endQueuedResponses(app);
   serveDraining(app);
@@ -27,10 +30,16 @@ beforeEach(async () => {
     done();
   });
   app.get('/short', async () => 'done');
-  app.get('/stream', (_request, reply) => {
-    const stream = new Readable({ read: () => undefined });
-    streams.push(stream);
-    return reply.send(stream);
+  const stream = () => {
+    const made = new Readable({ read: () => undefined });
+    streams.push(made);
+    return made;
+  };
+  app.get('/stream', (_request, reply) => reply.send(stream()));
+  app.get('/late', async (request, reply) => {
+    waiting += 1;
+    await waitFor(() => request.raw.socket.destroyed);
+    return reply.header('Content-Length', 1_000).send(stream());
   });
   await app.listen({ host: '127.0.0.1', port: 0 });
   ({ port } = app.server.address() as AddressInfo);
@@ -51,6 +60,16 @@ it('ends all responses of a connection that closes, also those that wait for ano
   await app.drain(10_000);
   expect(performance.now() - begun).toBeLessThan(5_000);
   expect(closes).toEqual(Array.from({ length: REQUESTS + 1 }, () => 1));
+});
+
+it('ends what a handler sends after the connection has closed', async () => {
+  const socket = connect(port, '127.0.0.1');
+  await once(socket, 'connect');
+  socket.write(requestsOf(...Array.from({ length: REQUESTS }, () => '/late')));
+  await waitFor(() => waiting === REQUESTS);
+  socket.destroy();
+  await waitFor(() => streams.length === REQUESTS && streams.every((each) => each.destroyed));
+  await app.drain(10_000);
 });
 
 it('answers pipelined requests in their order on a connection that stays', async () => {
