@@ -22,11 +22,12 @@ import { type NewEvent, recordEvents } from '../db/outbox.ts';
 import type { Autoconfig } from '../discovery/autoconfig.ts';
 import { createDiscoverSources, discoverServers, type DiscoverSources } from '../discovery/discover.ts';
 import { hintOfHost } from '../discovery/providers.ts';
-import { type FolderSnapshot, listFoldersWithStatus } from '../imap/list.ts';
+import { type FolderSnapshot, listFoldersWithStatus, statusOf } from '../imap/list.ts';
 import { type ImapSession, openSession } from '../imap/session.ts';
 import { MailError, type MailErrorCode } from '../mail-wire/mail-error.ts';
 import { type NewestMail, readNewest } from '../mailbox/baseline.ts';
 import { chosenOf } from '../mailbox/folders/choice.ts';
+import { inboxUnlisted } from '../mailbox/folders/list-pass.ts';
 import { CredentialsUnreadable, openCredentials, sealCredentials } from '../mailbox/settings.ts';
 import { insertBaselineFolders } from '../mailbox/store/folders.ts';
 import { newId } from '../new-id.ts';
@@ -375,14 +376,17 @@ const NO_BASELINE: Baseline = { folders: [], newest: new Map() };
 
 async function readBaseline(session: ImapSession, choice: FolderChoice | null): Promise<Baseline> {
   const until = performance.now() + BASELINE_MS;
+  let listsInbox = true;
   const folders = await listFoldersWithStatus(session, {
     choose: (listed) => {
-      // every mailbox has INBOX: without a baseline, all mail in it would be new
       if (listed.length === 0) throw new MailError('provider_error', 'imap', 'the IMAP server lists no folders');
+      listsInbox = listed.some(({ role, selectable }) => role === 'INBOX' && selectable);
       return chosenOf(choice, listed);
     },
     wanted: () => performance.now() < until,
   });
+  // without a baseline, all mail in it would be new
+  if (!listsInbox && (await statusOf(session, 'INBOX'))) throw inboxUnlisted();
   return { folders, newest: await readNewest(session, folders, performance.now() + NEWEST_MS) };
 }
 

@@ -7,7 +7,7 @@ import type { SyncContext } from './context.ts';
 import { fetchMetaDue } from './ingest/metas.ts';
 import { locationRow } from './ingest/rows.ts';
 import { type Selection, withSelected } from './selected.ts';
-import { atMost, type FolderState, loadFolders, updateFolder } from './store/folders.ts';
+import { atMost, type FolderState, hasSameUids, loadFolders, updateFolder } from './store/folders.ts';
 import { insertLocations } from './store/locations.ts';
 
 /** Messages of one transaction. */
@@ -37,12 +37,18 @@ export async function readNewest(
   for (const { path, selectable, status } of inboxFirst) {
     if (performance.now() >= until) break;
     if (!selectable || !status || status.messages === 0) continue;
-    await withSelected(session, path, async (selection) => {
-      if (selection.uidValidity !== status.uidValidity) return;
-      const metas = await fetchNewestMeta(session, NEWEST);
-      const baseline = metas.filter((meta) => meta.uid < status.uidNext);
-      newest.set(path, { metas: baseline, complete: metas.length >= selection.exists });
-    });
+    try {
+      await withSelected(session, path, async (selection) => {
+        if (selection.uidValidity !== status.uidValidity) return;
+        const metas = await fetchNewestMeta(session, NEWEST);
+        const baseline = metas.filter((meta) => meta.uid < status.uidNext);
+        newest.set(path, { metas: baseline, complete: metas.length >= selection.exists });
+      });
+    } catch (error) {
+      // a server that hangs up at a message is connected all the same
+      if (session.client.usable) throw error;
+      break;
+    }
   }
   return newest;
 }
@@ -88,25 +94,29 @@ async function scanSelected(
     // the few that are left may be damaged: what the scan lacks is baseline later, too
     const fetch = (group: number[]) => fetchMetaAmong(ctx.session, group, { others: all, onRefused: () => {} });
     const metas = await fetchMetaDue(ctx, { folder, selection }, chunk, fetch);
-    await saveScannedFrom(ctx, folder, metas, {
+    const isSaved = await saveScannedFrom(ctx, folder, metas, {
       scannedFrom: end > CHUNK ? (chunk[0] ?? 1) : 1,
       readAt: selection.highestModseq,
     });
+    if (!isSaved) return;
   }
   if (uids.length === 0) await saveScannedFrom(ctx, folder, [], { scannedFrom: 1, readAt: null });
 }
 
+/** False: another process has mapped the folder to other UIDs since it was opened. */
 async function saveScannedFrom(
   { db, lease, account }: SyncContext,
   folder: FolderState,
   metas: MessageMeta[],
   { scannedFrom, readAt }: { scannedFrom: number; readAt: bigint | null },
-): Promise<void> {
+): Promise<boolean> {
   const rows = metas.map((meta) => locationRow(account.id, folder.id, meta, null));
-  await inLease(db, lease, async (tx) => {
+  return inLease(db, lease, async (tx) => {
+    if (!(await hasSameUids(tx, folder))) return false;
     await insertLocations(tx, rows);
     // the watch may have read later changes of these messages
     const modseq = readAt === null ? {} : { highestModseq: atMost(readAt) };
     await updateFolder(tx, folder.id, { scannedFrom, ...modseq });
+    return true;
   });
 }

@@ -331,7 +331,8 @@ async function applyChanges(open: OpenFolder, everyFlag: boolean): Promise<Chang
   let missing = false;
   let flagsChanged = false;
   assertSelected(ctx.session, selection);
-  if (current === null || stored === null || current < stored || !folder.flagsRead) {
+  const withoutChanges = current === null || stored === null || current < stored;
+  if (withoutChanges || !folder.flagsRead) {
     // No MODSEQ to start from, it went backwards, or flags were never stored: compare everything once.
     const flags = await readFlags(ctx, selection, current !== null || everyFlag || !folder.flagsRead);
     flagsChanged = await applyFlags(ctx, folder, flags, localRevision);
@@ -341,7 +342,9 @@ async function applyChanges(open: OpenFolder, everyFlag: boolean): Promise<Chang
     if (changes.vanished) missing = await applyVanishedRanges(ctx, folder, changes.vanished);
     if (changes.modseq > current) modseq = changes.modseq;
   }
-  const { uidNext, unknown, announced, ...vanished } = await findVanished(ctx, folder, selection, everyFlag);
+  // VANISHED is read with the changes
+  const isCompared = everyFlag || withoutChanges;
+  const { uidNext, unknown, announced, ...vanished } = await findVanished(ctx, folder, selection, isCompared);
   await saveProgress(open, modseq, uidNext);
   return { folder: { ...folder, uidNext }, missing: missing || vanished.missing, flagsChanged, unknown, announced };
 }

@@ -8,6 +8,7 @@ import type { SyncContext } from './context.ts';
 import { chosenOf } from './folders/choice.ts';
 import { remapFolder } from './folders/uidvalidity.ts';
 import { isSameMessage } from './ingest/match.ts';
+import { fetchMetaDue } from './ingest/metas.ts';
 import { type Selection, withSelected } from './selected.ts';
 import { findUnlocated, findWrongFlags, missUnlocated } from './store/emails.ts';
 import {
@@ -181,7 +182,8 @@ async function compareFolder(
   let unread = 0;
   for (let start = 0; start < uids.length; start += CHUNK) {
     if (signal.aborted) return { messages: start, found };
-    const metas = await fetchMetaAmong(ctx.session, uids.slice(start, start + CHUNK), { others: uids });
+    const fetch = (group: number[]) => fetchMetaAmong(ctx.session, group, { others: uids });
+    const metas = await fetchMetaDue(ctx, { folder, selection }, uids.slice(start, start + CHUNK), fetch);
     unread += metas.filter(({ seen }) => !seen).length;
     for (const difference of await compareMessages(ctx, folder, metas)) found.push(difference);
   }

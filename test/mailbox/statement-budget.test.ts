@@ -28,11 +28,13 @@ test.each([
   const { server, ctx, folder } = await start();
   for (let n = 0; n < count; n++)
     server.append('INBOX', mailText({ from: `sender${n}@example.test`, subject: `mail ${n}` }));
+  const stored = await folder('INBOX');
   const selected = await selectFolder(ctx.session, 'INBOX');
   const target = {
-    folder: await folder('INBOX'),
+    folder: stored,
     selection: selectionOf(ctx.session, selected),
     source: 'live' as const,
+    localRevision: stored.localRevision,
   };
   const metas = await fetchMeta(ctx.session, 1);
   const statements = await statementsOf(async () => {

@@ -95,10 +95,13 @@ async function countHit(db: Db, id: string, date: Date): Promise<number> {
 
 /** Records of one statement: it takes about a second where nothing is cached. */
 const LOOKED_AT = 10_000;
-/** Between the begins of two walks. */
+/** Between the begins of two walks that take more than one statement. */
 const WALK_MS = 24 * 60 * 60_000;
 /** The name of the value with the progress of the walk. */
 const WALK = 'unused_tracking';
+
+/** Before the oldest record. */
+const FIRST = { at: '-infinity', id: '' };
 
 /** A walk through all old records: most stay, so that a search from the first one would take longer each time. */
 interface Walk {
@@ -110,8 +113,8 @@ interface Walk {
 
 /**
  * Deletes records from before `before` whose email no longer exists and whose send has ended; their links then stop
- * working. Each call looks at the next ones; once a day it begins with the oldest again.
- * @returns how many it looked at
+ * working. Each call looks at the next 10,000; after the last ones it begins with the oldest again, once a day where there are more.
+ * @returns how many it looked at; 0: these were the last ones, or there are none to look at today
  */
 export async function deleteUnusedTracking(db: Db, before: Date): Promise<number> {
   const { began, after } = await walkOf(db);
@@ -130,16 +133,18 @@ export async function deleteUnusedTracking(db: Db, before: Date): Promise<number
     select (select count(*)::int from old) as count, created_at::text as at, id from old
     order by created_at desc, id desc limit 1`);
   const [last] = rows;
-  const walk: Walk = { began, after: last && last.count === LOOKED_AT ? { at: last.at, id: last.id } : null };
+  const isLast = !last || last.count < LOOKED_AT;
+  if (isLast && after.at === FIRST.at) return 0;
+  const walk: Walk = { began, after: isLast ? null : { at: last.at, id: last.id } };
   await setInstallationValue(db, WALK, JSON.stringify(walk));
-  return last?.count ?? 0;
+  return isLast ? 0 : last.count;
 }
 
 async function walkOf(db: Db): Promise<Walk> {
   const stored = await getInstallationValue(db, WALK);
   const walk = stored === undefined ? undefined : (JSON.parse(stored) as Walk);
   const isOver = walk === undefined || (walk.after === null && Math.abs(Date.now() - walk.began) >= WALK_MS);
-  return isOver ? { began: Date.now(), after: { at: '-infinity', id: '' } } : walk;
+  return isOver ? { began: Date.now(), after: FIRST } : walk;
 }
 
 function hitEvent({ id, label, messageId, emailId }: TrackingRecord, { date, ip, userAgent, url }: Hit) {

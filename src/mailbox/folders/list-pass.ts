@@ -137,7 +137,8 @@ function showsInbox(listed: FolderSnapshot[], stored: FolderState[]): boolean {
   return stored.some(isInbox) ? listed.some(isInbox) : listed.length > 0 || stored.length === 0;
 }
 
-function inboxUnlisted(): MailError {
+/** The failure of a list that lacks INBOX. */
+export function inboxUnlisted(): MailError {
   return new MailError('provider_error', 'imap', 'the IMAP server does not list INBOX; retry later');
 }
 

@@ -61,8 +61,8 @@ export function cursorLimitOf(leftOut: readonly number[], limit = Infinity): num
 export type Refetch =
   /** messages that turned out to be new without their source having been requested */
   | { needed: MessageMeta[] }
-  /** messages that are not stored, of a folder that this API has changed since they were listed; its revision now */
-  | { doubted: number[]; localRevision: number };
+  /** messages that are not stored, of a folder that this API has changed since they were listed */
+  | { doubted: number[] };
 
 /**
  * Commits one batch: rows, locations, events and the folder's cursor.
@@ -81,7 +81,7 @@ export function commitBatch(
     // Another pass or call may have deleted the folder, and has then deleted its mail or found its new location.
     if (!facts) return { ingested: 0, unusedKeys: keysOf(mails), uidNext: target.folder.uidNext };
     const doubted = doubtedOf(target, metas, facts);
-    if (doubted.length > 0) return { doubted, localRevision: facts.localRevision };
+    if (doubted.length > 0) return { doubted };
     const matches = matchArrivals(matchRulesOf(ctx, target), metas, facts);
     const isNew = ({ uid }: MessageMeta) => matches.get(uid)?.kind === 'new';
     // a message that is not the copy of its send after all has no file here

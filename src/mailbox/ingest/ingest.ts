@@ -195,9 +195,6 @@ async function guessUnknown(ctx: SyncContext, target: IngestTarget, metas: Messa
   return facts ? selectUnknown(matchRulesOf(ctx, target), metas, facts) : [];
 }
 
-/** How often messages are looked up again, in a folder that this API keeps changing. */
-const MAX_LOOKUPS = 5;
-
 /**
  * Commits a batch. Messages are matched in that transaction, since a watch, an import and this API may meet the same
  * message; `selectUnknown` only guesses which ones need their source. The commit saves nothing when it needs the source of
@@ -212,7 +209,7 @@ async function saveBatch(
   let fetched = first;
   let { localRevision } = target;
   try {
-    for (let lookups = 0; ; ) {
+    for (;;) {
       const outcome = await commitBatch(ctx, { ...target, localRevision }, fetched);
       // one user of the session at a time
       if (!('unusedKeys' in outcome)) await next;
@@ -222,7 +219,8 @@ async function saveBatch(
       }
       if ('doubted' in outcome) {
         fetched = await withoutGone(ctx, target, fetched, outcome.doubted);
-        localRevision = ++lookups < MAX_LOOKUPS ? outcome.localRevision : undefined;
+        // once: this API may keep changing the folder
+        localRevision = undefined;
         continue;
       }
       if (outcome.ingested > 0) measured('ingested', { source: target.source, count: outcome.ingested });

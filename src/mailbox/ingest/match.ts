@@ -199,7 +199,7 @@ const matchFacts = statement(
     const isDrafts = folder.role === 'DRAFTS';
     // what a transaction stores of the batch is gathered for the search index
     return sql`
-    select local_revision, ${locatedOf(folder.id, uids, imported)} as located, ${candidatesLike(accountId, metas)} as candidates,
+    select local_revision::float8 as local_revision, ${locatedOf(folder.id, uids, imported)} as located, ${candidatesLike(accountId, metas)} as candidates,
       ${imported || isDrafts ? none : sendsWith(accountId, messageIds)} as sends,
       ${imported || !isDrafts ? none : awaitedDrafts(accountId, messageIds)} as drafts,
       (select json_build_object('authservId', authserv_id, 'imapHost', imap_host) from accounts where id = ${accountId}) as account,
