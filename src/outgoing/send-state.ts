@@ -175,27 +175,37 @@ export function markSent(
   return move(db, id, { from, to: 'sent' }, { result, serverMessageId });
 }
 
-/** submitting | unknown → sent: its copy was found in Sent. */
-export function markFoundInSent(db: Queryable, id: string, result: SendResult): Promise<boolean> {
-  return move(db, id, { from: ['submitting', 'unknown'], to: 'sent' }, { result });
+/** What is stored of a send whose copy is in Sent. `serverMessageId`: the Message-ID of the copy, if the provider replaced it. */
+type Found = Partial<Composed> & Pick<SendRow, 'serverMessageId'> & { result: SendResult };
+type SendOf = Pick<SendRow, 'id' | 'accountId'>;
+
+/** submitting | unknown → sent: its copy was found in Sent. Returns and runs as `markSentBefore`. */
+export function markFoundInSent(tx: Queryable, send: SendOf, found: Found): Promise<SendResult | undefined> {
+  return moveToSent(tx, send, ['submitting', 'unknown'], found);
 }
 
 /**
  * queued → sent: it was sent before the store was set back, or by an earlier send of its draft, and Sent has its copy. Where that copy
  * is stored already, its email remains as it is, and the result names it; the draft has the same Message-ID and is not that copy.
- * `serverMessageId`: the Message-ID of the copy, if the provider replaced it. Runs in a transaction of the account's holder.
+ * Runs in a transaction of the account's holder.
  */
-export async function markSentBefore(
+export function markSentBefore(tx: Queryable, send: SendOf, found: Found & Composed): Promise<SendResult | undefined> {
+  return moveToSent(tx, send, ['queued'], found);
+}
+
+async function moveToSent(
   tx: Queryable,
-  { id, accountId }: Pick<SendRow, 'id' | 'accountId'>,
-  { result, ...composed }: Omit<Composed, 'trackingId'> & { serverMessageId: string | null },
+  { id, accountId }: SendOf,
+  from: SendState[],
+  { result, ...values }: Found,
 ): Promise<SendResult | undefined> {
+  const { messageId = null, serverMessageId } = values;
   const { rows } = await tx.execute<{ id: string }>(sql`
-    select id from emails where account_id = ${accountId} and message_id in (${composed.messageId}, ${composed.serverMessageId}) and not is_draft
+    select id from emails where account_id = ${accountId} and message_id in (${messageId}, ${serverMessageId}) and not is_draft
     order by id limit 1`);
   const [stored] = rows;
   const found = { ...result, ...(stored ? { emailId: stored.id } : {}) };
-  const isMarked = await move(tx, id, { from: ['queued'], to: 'sent' }, { ...composed, result: found });
+  const isMarked = await move(tx, id, { from, to: 'sent' }, { ...values, result: found });
   if (isMarked && stored) await tx.update(sends).set({ copyIngestedAt: new Date() }).where(eq(sends.id, id));
   return isMarked ? found : undefined;
 }

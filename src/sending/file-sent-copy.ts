@@ -6,7 +6,6 @@ import { expungeMessages } from '../imap/expunge.ts';
 import { findByMessageId } from '../imap/search.ts';
 import { openFolder } from '../imap/select.ts';
 import type { ImapSession } from '../imap/session.ts';
-import { MailError } from '../mail-wire/mail-error.ts';
 import type { SyncContext } from '../mailbox/context.ts';
 import { emailsAt } from '../mailbox/store/locations.ts';
 import { placeOf } from '../mailbox/folders/by-role.ts';
@@ -311,23 +310,6 @@ async function append({ session, storage }: SyncContext, path: string, copy: Cop
   const date = new Date((Math.floor(Date.now() / 1_000) - BEFORE_NOW_S) * 1_000);
   const location = await appendMessage(session, path, source, { flags: ['\\Seen'], date });
   return location && { ...location, ...copy, source, date };
-}
-
-/** Whether a copy of the message is in Sent; false when the mailbox cannot be reached. */
-export async function isInSent(
-  deps: MailboxDeps,
-  { accountId, messageId, serverMessageId }: SendRow,
-): Promise<boolean> {
-  if (!messageId) return false;
-  try {
-    return await withMailbox(deps, accountId, async (ctx) => {
-      await openFolder(ctx.session, (await placeOf(ctx, 'SENT')).path);
-      return (await uidsOfSend(ctx.session, { messageId, serverMessageId })).length > 0;
-    });
-  } catch (error) {
-    if (error instanceof MailError) return false;
-    throw error;
-  }
 }
 
 /** Creates the email that is shown until the copy has synced, unless it or the copy exists. */

@@ -2,6 +2,7 @@ import { callOfReserved } from '../db/access/idempotency.ts';
 import { findByMessageId, findByOriginalId } from '../imap/search.ts';
 import type { ImapSession } from '../imap/session.ts';
 import { openFolder } from '../imap/select.ts';
+import { MailError } from '../mail-wire/mail-error.ts';
 import { placeOf } from '../mailbox/folders/by-role.ts';
 import { type MailboxDeps, withMailbox } from '../mailbox/with-mailbox.ts';
 import { recentKeyedParts } from '../outgoing/keyed-id.ts';
@@ -13,7 +14,8 @@ import type { Secrets } from '../security/secrets.ts';
 /*
  * Sends that may have been made before are looked for in Sent first. A restore from a backup sets the store back: it no longer knows
  * the sends that were made since, and for 24 hours callers may repeat a call with its Idempotency-Key. And a draft whose send has an
- * unknown outcome, or was lost in an outage, stays and may be sent again: some providers have filed the copy.
+ * unknown outcome, or was lost in an outage, stays and may be sent again: some providers have filed the copy. That copy also shows
+ * that a send was made whose response was lost.
  */
 
 export interface LostSendDeps extends MailboxDeps {
@@ -44,10 +46,33 @@ export async function findInSent(
   ownId: string,
 ): Promise<FoundCopy | undefined> {
   const candidates = await earlierIds(deps, send, ownId);
-  if (candidates.length === 0) return undefined;
+  return findCopy(deps, { send, settings }, candidates);
+}
+
+/**
+ * Looks in Sent for the message of a send whose outcome was lost.
+ * @returns the Message-IDs of the copy; undefined: Sent has none, or the mailbox cannot be searched
+ */
+export async function findCopyOfLost(deps: MailboxDeps, loaded: LoadedSend): Promise<FoundCopy | undefined> {
+  const { messageId } = loaded.send;
+  try {
+    return await findCopy(deps, loaded, messageId === null ? [] : [messageId]);
+  } catch (error) {
+    if (error instanceof MailError) return undefined;
+    throw error;
+  }
+}
+
+/** Looks in Sent for a message with one of these Message-IDs. @throws MailError */
+async function findCopy(
+  deps: MailboxDeps,
+  { send, settings }: LoadedSend,
+  messageIds: string[],
+): Promise<FoundCopy | undefined> {
+  if (messageIds.length === 0) return undefined;
   return withMailbox(deps, send.accountId, async (ctx) => {
     await openFolder(ctx.session, (await placeOf(ctx, 'SENT')).path);
-    for (const messageId of candidates) {
+    for (const messageId of messageIds) {
       const idOfCopy = await idOfCopyIn(ctx.session, settings.smtp.host, messageId);
       if (idOfCopy) return { messageId, serverMessageId: idOfCopy === messageId ? null : idOfCopy };
     }

@@ -14,8 +14,7 @@ import { SubmitError, type Submitted, type Submitter } from '../smtp/submit.ts';
 import { type ComposeDeps, composeSend, type LoadedSend, type OutgoingForm } from './compose.ts';
 import { markDraftSent } from '../outgoing/draft-state.ts';
 import { assertDraftExists } from './drafts.ts';
-import { isInSent } from './file-sent-copy.ts';
-import { type LostSendDeps, findInSent } from './lost-sends.ts';
+import { findCopyOfLost, findInSent, type LostSendDeps } from './lost-sends.ts';
 import { deleteUnneeded } from './unneeded-files.ts';
 import {
   type Composed,
@@ -71,13 +70,13 @@ export async function sendOnce(deps: SubmitDeps, loaded: LoadedSend): Promise<Se
   const { send } = loaded;
   if (send.state === 'sent') return { send, firstCopy: null };
   if (send.state === 'failed') throw new ApiError('provider_error', GIVEN_UP);
-  if (send.state !== 'queued') return { send: await outcomeOfOther(deps, send), firstCopy: null };
+  if (send.state !== 'queued') return { send: await outcomeOfOther(deps, loaded), firstCopy: null };
   const renew = () => renewSend(deps.db, send.id);
   // After an outage: its draft must not be reserved for another send while this attempt is under way.
   if (send.unchangedMs > ALIVE_MS) await renew();
   const sent = await withRenewal(renew, () => sendQueued(deps, loaded), deps.renewMs);
-  if (sent === 'overtaken') return { send: await outcomeOfOther(deps, send), firstCopy: null };
-  return sent === 'unknown' ? { send: await findOutcome(deps, send), firstCopy: null } : sent;
+  if (sent === 'overtaken') return { send: await outcomeOfOther(deps, loaded), firstCopy: null };
+  return sent === 'unknown' ? { send: await findOutcome(deps, loaded), firstCopy: null } : sent;
 }
 
 /** `unknown`: the message may have been sent; `overtaken`: another attempt or send is ahead, or the caller gave up. */
@@ -198,13 +197,14 @@ class Overtaken extends Error {
 }
 
 /** The outcome as another attempt reports it, which may take as long as the SMTP server; else as `findOutcome`. */
-async function outcomeOfOther(deps: SubmitDeps, { id, accountId }: SendRow): Promise<SendRow> {
+async function outcomeOfOther(deps: SubmitDeps, loaded: LoadedSend): Promise<SendRow> {
+  const { id, accountId } = loaded.send;
   for (;;) {
     const send = await loadSend(deps.db, accountId, id);
     if (send?.state !== 'submitting' || send.unchangedMs > ALIVE_MS) break;
     await sleep(deps.outcomeWaitMs ?? OUTCOME_WAIT_MS);
   }
-  return findOutcome(deps, { id, accountId });
+  return findOutcome(deps, loaded);
 }
 
 /**
@@ -213,17 +213,15 @@ async function outcomeOfOther(deps: SubmitDeps, { id, accountId }: SendRow): Pro
  * @returns the send, if it was sent
  * @throws ApiError provider_error if the outcome stays unknown; MailError if nothing was sent
  */
-async function findOutcome(deps: SubmitDeps, { id, accountId }: Pick<SendRow, 'id' | 'accountId'>): Promise<SendRow> {
+async function findOutcome(deps: SubmitDeps, loaded: LoadedSend): Promise<SendRow> {
+  const { id, accountId } = loaded.send;
   const { db, outcomeWaitMs = OUTCOME_WAIT_MS } = deps;
   for (let check = 1; check <= OUTCOME_CHECKS; check++) {
     const send = await loadSend(db, accountId, id);
     if (send?.state === 'sent') return send;
     if (!send || send.state === 'failed') throw new ApiError('provider_error', GIVEN_UP);
-    if ((await isCopyIngested(db, id)) || (await isInSent(deps, send))) {
-      const result = { ...send.result, rejected: [] };
-      const isRecorded = await recordSent(deps, send, (tx) => markFoundInSent(tx, id, result));
-      if (isRecorded) return { ...send, state: 'sent', result };
-    }
+    const made = await findMade(deps, { ...loaded, send });
+    if (made) return made;
     if (check < OUTCOME_CHECKS) await sleep(outcomeWaitMs);
   }
   // Queued again: the SMTP server has accepted nothing, and the next attempt sends it.
@@ -231,6 +229,22 @@ async function findOutcome(deps: SubmitDeps, { id, accountId }: Pick<SendRow, 'i
     throw new MailError('provider_error', 'smtp', 'the message was not sent');
   }
   throw new ApiError('provider_error', UNKNOWN);
+}
+
+/** The send, if its copy shows that it was made. */
+async function findMade(deps: SubmitDeps, loaded: LoadedSend): Promise<SendRow | undefined> {
+  const { send } = loaded;
+  const copy = (await isCopyIngested(deps.db, send.id)) ? send : await findCopyOfLost(deps, loaded);
+  if (!copy) return undefined;
+  const { id, accountId, draftId } = send;
+  const { serverMessageId } = copy;
+  const found = { result: { ...send.result, rejected: [] }, serverMessageId };
+  const result = await inLease(deps.db, { accountId, watchEpoch: null }, async (tx) => {
+    const marked = await markFoundInSent(tx, { id, accountId }, found);
+    if (marked && draftId) await markDraftSent(tx, draftId);
+    return marked;
+  });
+  return result && { ...send, state: 'sent', serverMessageId, result };
 }
 
 /** Commits that the message and its draft were sent; false when the row has ended in another state. */

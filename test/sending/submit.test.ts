@@ -219,6 +219,38 @@ it.each(['', 'HEADER'])(
   },
 );
 
+it.each(['', ', and that the watch has stored before'])(
+  'a send whose response was lost is found by a copy to which the provider gave another Message-ID%s',
+  async (stored) => {
+    await deps.db.update(accounts).set({ smtpHost: 'smtp.office365.com' }).where(eq(accounts.id, accountId));
+    const loaded = await record({}, MAIL);
+    const theirs = '<theirs@prod.outlook.com>';
+    const submit = async (...[, , { source, beforeData }]: Parameters<Submitter['submit']>) => {
+      await beforeData();
+      const copy = source
+        .toString()
+        .replace('Message-ID:', `Message-ID: ${theirs}\r\nX-Microsoft-Original-Message-ID:`);
+      imap.add('Sent', Buffer.from(copy));
+      throw new SubmitError('unknown', 'provider_error', 'the connection ended');
+    };
+    const known = stored ? (await storeEmail(test.database, accountId, { messageId: theirs })).id : undefined;
+    const parser = createMailParser({ threads: 1, tempDir: dir });
+    const losing = { ...deps, parser, outcomeWaitMs: 50, submitter: { ...deps.submitter, submit } };
+    try {
+      const { send } = await sendOnce(losing, loaded);
+      expect(send).toMatchObject({ state: 'sent', serverMessageId: theirs });
+      expect(await loadSend(deps.db, accountId, send.id)).toMatchObject({ state: 'sent', serverMessageId: theirs });
+      expect(await fileSentCopy(losing, { ...loaded, send }, { appendAnyway: true, search: true })).toBe('done');
+      expect(imap.folder('Sent').messages).toHaveLength(1);
+      expect((await load(send.id)).send.result?.emailId).toBe(known);
+      const rows = await deps.db.select({ id: emails.id }).from(emails).where(eq(emails.accountId, accountId));
+      expect(rows).toEqual([{ id: known ?? send.id }]);
+    } finally {
+      await parser.close();
+    }
+  },
+);
+
 it('a draft that is sent again after an unknown outcome leaves the links of the first email alone', async () => {
   const folderId = await storeDrafts();
   const tracked = { trackingId: newId('tracking'), tracking: { links: true } };
