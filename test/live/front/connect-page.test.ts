@@ -117,6 +117,53 @@ test('redirects once it is loaded again when the response to its login was lost'
   await Promise.all([owner.close(), other.close()]);
 }, 60_000);
 
+test.each([
+  ['its own login, which ended later', true],
+  ['that of another page', false],
+])(
+  'loaded again before the link was used by %s, redirects for its own one only',
+  async (_whose, isOwn) => {
+    const [account] = (await live.api.get<{ data: Account[] }>('/accounts')).data;
+    const link = await makeLink({ account_id: account?.id });
+    const owner = await openLink(link);
+    await owner.page.waitForSelector('input[type=email]');
+    const session = isOwn ? await owner.page.evaluate('Object.values(sessionStorage)[0]') : 'f'.repeat(32);
+    await owner.page.reload();
+    await owner.page.waitForSelector('input[type=email]');
+    const body = { credentials: { user: user.user, password: user.password }, session };
+    const init = { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) };
+    const call = [new URL(link.url).pathname, init].map((given) => JSON.stringify(given)).join();
+    expect(await owner.page.evaluate(`fetch(${call}).then(({ status }) => status)`)).toBe(200);
+    await owner.fill('Password', user.password);
+    await owner.click('Connect mailbox', 'button');
+    if (isOwn) expect(await sentTo(owner)).toEqual({ account_id: account?.id, state: 'customer 42' });
+    else await owner.sees('This link no longer works');
+    await owner.close();
+  },
+  60_000,
+);
+
+test('keeps its session until it gets the result of its login', async () => {
+  const [account] = (await live.api.get<{ data: Account[] }>('/accounts')).data;
+  const owner = await openLink(await makeLink({ account_id: account?.id }));
+  await owner.page.waitForSelector('input[type=email]');
+  // the responses to the login and to the question for its result are lost
+  await owner.page.evaluate(`{
+    const real = fetch;
+    globalThis.fetch = async (...call) => {
+      const response = await real(...call);
+      if (call[1]?.method === 'POST') throw new TypeError('lost');
+      return response;
+    };
+  }`);
+  await owner.fill('Password', user.password);
+  await owner.click('Connect mailbox', 'button');
+  await owner.sees('Your mailbox is connected');
+  await owner.page.reload();
+  expect(await sentTo(owner)).toEqual({ account_id: account?.id, state: 'customer 42' });
+  await owner.close();
+}, 60_000);
+
 test('redirects a user who cancels, and explains why a link does not work', async () => {
   const owner = await openLink(await makeLink());
   await owner.click('Cancel and go back', 'button');

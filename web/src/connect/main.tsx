@@ -75,7 +75,7 @@ interface Result {
   redirect_url: string | null;
 }
 
-/** Of the login of this session; undefined: it has not used the link. */
+/** Of the login of this session; undefined: it has not used the link, or the call failed. */
 const findResult = () => call<Result>('/result', { session }).catch(() => undefined);
 
 const signIn = async (credentials: Omit<Credentials, 'password'>) => {
@@ -138,13 +138,19 @@ function HostedPage({ first }: { first: Awaited<ReturnType<typeof loadTexts>> })
     else location.assign(to);
   };
   const hasUnheard = useRef(false);
-  /** A login whose response was lost may have used the link; then a further call finds no open link. */
+  /**
+   * A login whose response was lost, or during which the page was loaded again, may have used the link; then a further call finds no
+   * open one. Where only the reload says so, there may have been no login, and another page used it: the result decides.
+   */
   const hasConnected = async (failure: unknown): Promise<boolean> => {
-    if (!hasUnheard.current || !(isUnheard(failure) || isGone(failure))) return false;
+    if (!(hasUnheard.current || isReloaded) || !(isUnheard(failure) || isGone(failure))) return false;
     const now = await call<LinkPage>('/link').catch(() => undefined);
     if (now?.status !== 'used') return false;
-    leave((await findResult())?.redirect_url ?? null, 'connected');
-    return true;
+    const result = await findResult();
+    if (result) leave(result.redirect_url, 'connected');
+    // the session remains: once the page is loaded again, it asks for the result
+    else if (hasUnheard.current) setDone('connected');
+    return result !== undefined || hasUnheard.current;
   };
   const connect = async (credentials: Credentials) => {
     try {
