@@ -46,9 +46,11 @@ export function createLostRuns({ db, client, logger }: LostRunsDeps): LostRuns {
     if (deliveryIds.length === 0) return;
     const run = await getRunState(client.workflow, workflowId);
     if (run.is === 'running') return;
+    // it is terminated: also those that are not late, or not on this page
+    const ids = run.is === 'stuck' ? await pendingOfRun(db, workflowId) : deliveryIds;
     const given = new Set(run.is === 'ended' ? run.deliveryIds : []);
-    const failed = deliveryIds.filter((id) => given.has(id));
-    const released = deliveryIds.filter((id) => !given.has(id));
+    const failed = ids.filter((id) => given.has(id));
+    const released = ids.filter((id) => !given.has(id));
     logger.warn({ workflowId, run: run.is, failed, released }, 'delivery run lost; repairing its deliveries');
     if (failed.length > 0) await failDeliveries(db, failed, { workflowId, error: ENDED });
     if (released.length > 0) await releaseDeliveries(db, released, workflowId);
