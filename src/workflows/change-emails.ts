@@ -55,11 +55,16 @@ export interface ChangeEmailsInput {
   batchId: string;
   /** left out: an hour; short in tests */
   patienceMs?: number;
+  /** factor on every wait; small in tests */
+  pace?: number;
   /** from the previous execution */
   carried?: Paused;
 }
 
-/** Since when, in epoch milliseconds, the mail server has asked for pauses while so many emails stay pending. */
+/**
+ * Since when, in epoch milliseconds, the mail server has asked for pauses while so many emails stay pending, without an outage of
+ * this installation in between.
+ */
 interface Paused {
   since: number;
   pending: number;
@@ -147,6 +152,7 @@ class Run {
     const { batchId, patienceMs = PATIENCE_MS } = this.#input;
     if (failed.kind !== 'failed' || OUTAGES.includes(failed.code)) {
       this.#failsSince = undefined;
+      this.paused = undefined;
       await this.#wait(OUTAGE_MS, 'for this installation to be available', failed);
       return undefined;
     }
@@ -168,8 +174,9 @@ class Run {
 
   async #wait(ms: number, summary: string, failed?: Failed): Promise<void> {
     const lastError = failed ? { lastError: classOf(failed) } : {};
-    this.#shown.enter('waiting', { ...lastError, nextAttemptMs: ms });
-    await sleep(ms, { summary });
+    const waitMs = ms * (this.#input.pace ?? 1);
+    this.#shown.enter('waiting', { ...lastError, nextAttemptMs: waitMs });
+    await sleep(waitMs, { summary });
     this.#shown.enter('changing');
   }
 }

@@ -1,9 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { withFailures } from '../../src/activities/failures.ts';
+import { LeaseLost } from '../../src/db/coordination/lease.ts';
 import { MailError } from '../../src/mail-wire/mail-error.ts';
 import { newId } from '../../src/new-id.ts';
 import { batchStart } from '../../src/workflows/names.ts';
+import type { ChangeEmailsInput } from '../../src/workflows/change-emails.ts';
 import { startTestWorkers, type TestWorkers } from '../helpers/product/temporal-workers.ts';
 
 /** A change of many emails as a run: its steps, and its end when it cannot be made. */
@@ -46,7 +48,7 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => workers.stop());
 
-async function run(input: { patienceMs?: number } = {}) {
+async function run(input: Partial<ChangeEmailsInput> = {}) {
   ended = [];
   const [batchId, accountId] = [newId('batch'), newId('account')];
   const [type, options] = batchStart({ id: batchId, accountId });
@@ -114,3 +116,16 @@ it('ends when the mail server asks for pauses for too long without a change in b
   expect(ended).toEqual([{ batchId, error: { code: 'provider_error', detail: pauseDetail } }]);
   expect(timers).toEqual([1, 1, 1]);
 }, 30_000);
+
+it('is patient anew with a mail server that asks for pauses after an outage of this installation', async () => {
+  steps = [{ pauseMs: 0 }, new LeaseLost('acc_1'), { pauseMs: 0 }];
+  const { result, timers } = await run({ patienceMs: 1_000, pace: 0.1 });
+  expect([result, ended]).toEqual([progress(0), []]);
+  expect(timers).toEqual([0.1, 3, 0.1]);
+}, 30_000);
+
+it('counts the pauses of the execution before', async () => {
+  steps = [{ pauseMs: 0 }];
+  const { result, timers } = await run({ patienceMs: 5_000, carried: { since: Date.now() - 5_000, pending: 1 } });
+  expect([result, timers]).toEqual([{ total: 3, changed: 0, failed: 3, pending: 0 }, []]);
+});
