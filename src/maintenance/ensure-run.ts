@@ -5,6 +5,8 @@ import {
   type WorkflowStartOptions,
 } from '@temporalio/client';
 import type { Logger } from '../runtime/logger.ts';
+import { terminateRun } from '../webhooks/dispatch/delivery-runs.ts';
+import { isStuck } from '../workflows/names.ts';
 
 /*
  * Every state that names a run has an owner: a task that reads the store and calls `ensureRun` for what should have a run.
@@ -19,9 +21,6 @@ export interface RunDeps {
 /** A run that should be under way: its type, and what to start it with. */
 export type WantedRun = [type: string, options: WorkflowStartOptions & { workflowId: string }];
 
-/** Temporal has repeated the same workflow task so often: the workers cannot continue its history. */
-const STUCK_ATTEMPTS = 3;
-
 /**
  * Starts a run, unless it is under way. One whose workflow tasks keep failing is replaced by a new one.
  * @returns the one that was under way and continues
@@ -31,19 +30,28 @@ export async function ensureRun(
   [type, options]: WantedRun,
 ): Promise<WorkflowExecutionDescription | undefined> {
   const found = await openRun(client, options.workflowId);
-  const isStuck = found !== undefined && (found.raw.pendingWorkflowTask?.attempt ?? 0) >= STUCK_ATTEMPTS;
-  if (found && !isStuck) return found;
-  if (isStuck) logger.warn({ workflowId: options.workflowId }, 'replaced a run whose workflow tasks failed');
+  if (found && !isStuck(found)) return found;
+  if (found) logger.warn({ workflowId: options.workflowId }, 'replaced a run whose workflow tasks failed');
   await client.workflow.start(type, {
     ...options,
-    workflowIdConflictPolicy: isStuck ? 'TERMINATE_EXISTING' : 'USE_EXISTING',
+    workflowIdConflictPolicy: found ? 'TERMINATE_EXISTING' : 'USE_EXISTING',
   });
   return undefined;
 }
 
-/** Whether a run is under way. */
-export async function isUnderWay(client: Client, workflowId: string): Promise<boolean> {
-  return (await openRun(client, workflowId)) !== undefined;
+/** Calls `end`, unless a run is under way. One whose workflow tasks keep failing is terminated. */
+export async function unlessUnderWay(
+  { client, logger }: RunDeps,
+  workflowId: string,
+  end: () => Promise<unknown>,
+): Promise<void> {
+  const found = await openRun(client, workflowId);
+  if (found && !isStuck(found)) return;
+  if (found) {
+    logger.warn({ workflowId }, 'terminated a run whose workflow tasks failed');
+    await terminateRun(client.workflow, found, 'its workflow tasks failed');
+  }
+  await end();
 }
 
 async function openRun(client: Client, workflowId: string): Promise<WorkflowExecutionDescription | undefined> {

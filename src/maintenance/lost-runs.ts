@@ -22,7 +22,7 @@ import {
   sendWorkflowId,
   WORKFLOWS,
 } from '../workflows/names.ts';
-import { ensureRun, isUnderWay, type WantedRun } from './ensure-run.ts';
+import { ensureRun, unlessUnderWay, type WantedRun } from './ensure-run.ts';
 
 /*
  * Every state that names a run has an owner here, in account-health.ts (accounts) or in src/webhooks/dispatch/lost-runs.ts
@@ -69,13 +69,11 @@ export function createLostRunLooks(
   deps: LostRunsDeps,
   lostAfterMs = LOST_AFTER_MS,
 ): Record<LostWork, () => Promise<void>> {
-  const { db, client } = deps;
+  const { db } = deps;
   const run = (id: string, wanted: WantedRun): Work => ({ id, seeTo: () => ensureRun(deps, wanted) });
-  const unlessUnderWay = (id: string, workflowId: string, end: () => Promise<unknown>): Work => ({
+  const unlessRun = (id: string, workflowId: string, end: () => Promise<unknown>): Work => ({
     id,
-    seeTo: async () => {
-      if (!(await isUnderWay(client, workflowId))) await end();
-    },
+    seeTo: () => unlessUnderWay(deps, workflowId, end),
   });
   const look = (find: Find) => createLook(db, find, lostAfterMs);
   return {
@@ -92,25 +90,23 @@ export function createLostRunLooks(
     // the run of the send files the copy, as a rule
     filings: look(async (page) =>
       (await heldSends(db, 'sent', page)).map((send) =>
-        unlessUnderWay(send.id, sendWorkflowId(send.id), () => ensureRun(deps, filing(send))),
+        unlessRun(send.id, sendWorkflowId(send.id), () => ensureRun(deps, filing(send))),
       ),
     ),
     queuedSends: look(async (page) =>
       (await heldSends(db, 'queued', page)).map(({ id }) =>
-        unlessUnderWay(id, sendWorkflowId(id), async () => {
+        unlessRun(id, sendWorkflowId(id), async () => {
           if (await giveUp(db, id)) await releaseReservation(db, id);
         }),
       ),
     ),
     saves: look(async (page) =>
-      (await draftsBeingSaved(db, page)).map((id) =>
-        unlessUnderWay(id, draftWorkflowId(id), () => giveUpDraft(db, id)),
-      ),
+      (await draftsBeingSaved(db, page)).map((id) => unlessRun(id, draftWorkflowId(id), () => giveUpDraft(db, id))),
     ),
     // the run that saved the new draft removes the old one, as a rule
     supersededDrafts: look(async (page) =>
       (await supersededDrafts(db, page)).map((draft) =>
-        unlessUnderWay(draft.id, draftWorkflowId(draft.supersededBy), () => ensureRun(deps, removalOfDraft(draft))),
+        unlessRun(draft.id, draftWorkflowId(draft.supersededBy), () => ensureRun(deps, removalOfDraft(draft))),
       ),
     ),
     batches: look(async (page) => (await runningBatches(db, page)).map((batch) => run(batch.id, batchStart(batch)))),

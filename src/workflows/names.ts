@@ -87,6 +87,14 @@ export const accountRunIds = (accountId: string): string[] => [
 /** Types of runs that the removal of an account does not end: itself, and deliveries, which it waits for. */
 export const OUTLIVES_ACCOUNT: readonly string[] = [WORKFLOWS.removeAccount, WORKFLOWS.deliverWebhooks];
 
+/** Temporal has repeated the same workflow task so often: the workers cannot continue its history. */
+const STUCK_ATTEMPTS = 3;
+
+/** Whether a run that Temporal describes as open is stuck: its workflow tasks keep failing. */
+export function isStuck(run: { raw: { pendingWorkflowTask?: { attempt?: number | null } | null } }): boolean {
+  return (run.raw.pendingWorkflowTask?.attempt ?? 0) >= STUCK_ATTEMPTS;
+}
+
 /** The prefix of workflow ids, for each type. */
 export const ID_PREFIXES: Readonly<Record<string, string>> = {
   [WORKFLOWS.account]: 'account/',

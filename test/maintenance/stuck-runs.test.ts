@@ -4,6 +4,10 @@ import type { Client } from '@temporalio/client';
 import { sql } from 'drizzle-orm';
 import { accountStart } from '../../src/activities/account.ts';
 import { checkAccounts } from '../../src/maintenance/account-health.ts';
+import { createLostRunLooks } from '../../src/maintenance/lost-runs.ts';
+import { newId } from '../../src/new-id.ts';
+import { loadDraft, recordDraft } from '../../src/outgoing/draft-state.ts';
+import { loadSend, recordSend } from '../../src/outgoing/send-state.ts';
 import { createLogger } from '../../src/runtime/logger.ts';
 import { createLostRuns } from '../../src/webhooks/dispatch/lost-runs.ts';
 import { startDeliveryRun } from '../../src/webhooks/dispatch/delivery-runs.ts';
@@ -11,7 +15,7 @@ import type { ClaimedRun } from '../../src/webhooks/dispatch/delivery-queries.ts
 import { markStarted } from '../../src/webhooks/log/delivery-state.ts';
 import { claimOnce } from '../helpers/assert/queue.ts';
 import { lazyClient } from '../../src/temporal/connect.ts';
-import { accountWorkflowId, QUEUES, WORKFLOWS } from '../../src/workflows/names.ts';
+import { accountWorkflowId, draftWorkflowId, QUEUES, sendWorkflowId, WORKFLOWS } from '../../src/workflows/names.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
 import { type Deliveries, deliveryTests } from '../helpers/product/deliveries.ts';
 import { storeAccount } from '../helpers/product/stored-account.ts';
@@ -64,6 +68,42 @@ it('a run whose workflow tasks keep failing is replaced by one that works', asyn
   );
   const replaced = client.workflow.getHandle(accountWorkflowId(id), stuck.firstExecutionRunId);
   expect((await replaced.describe()).status.name).toBe('TERMINATED');
+}, 90_000);
+
+it('a send and a draft fail whose run can no longer continue, and the run is terminated', async () => {
+  const { db } = the;
+  const { client } = temporal;
+  const accountId = await storeAccount(the);
+  const [sendId, draftId] = [newId('email'), newId('draft')];
+  const own = { accountId, inputKey: null, metadata: null, trackingId: null, tracking: null };
+  await recordSend(db, { ...own, id: sendId, draftId: null, apiKeyId: 'pk_1', apiKeyName: 'key' });
+  await recordDraft(db, { ...own, id: draftId });
+  const other = withOtherKey(client);
+  const options = { taskQueue: QUEUES.commands, workflowTaskTimeout: '1s' } as const;
+  const ids = [sendWorkflowId(sendId), draftWorkflowId(draftId)];
+  for (const [at, type] of [WORKFLOWS.sendEmail, WORKFLOWS.saveDraft].entries()) {
+    await other.client.workflow.start(type, { ...options, workflowId: ids[at] ?? '', args: [{ accountId }] });
+  }
+  await other.close();
+  const logger = createLogger('silent', 'test');
+  const { queuedSends, saves } = createLostRunLooks({ db, client, logger, heartbeatTimeoutMs: 4_000 }, 0);
+  const states = async () => [
+    (await loadSend(db, accountId, sendId))?.state,
+    (await loadDraft(db, accountId, draftId))?.state,
+  ];
+  await queuedSends();
+  await saves();
+  expect(await states()).toEqual(['queued', 'saving']);
+  await waitFor(
+    async () => {
+      await queuedSends();
+      await saves();
+      return (await states()).every((state) => state === 'failed');
+    },
+    { timeoutMs: 60_000, everyMs: 500 },
+  );
+  const runs = await Promise.all(ids.map((id) => client.workflow.getHandle(id).describe()));
+  expect(runs.map(({ status }) => status.name)).toEqual(['TERMINATED', 'TERMINATED']);
 }, 90_000);
 
 /** A run of all deliveries that are due, which no worker of this installation can continue. */

@@ -1,7 +1,7 @@
-import type { Client, WorkflowClient, WorkflowExecutionDescription, WorkflowStartOptions } from '@temporalio/client';
+import type { Client, WorkflowClient, WorkflowHandle, WorkflowStartOptions } from '@temporalio/client';
 import type { SearchAttributePair } from '@temporalio/common';
 import type { DeliverInput } from '../attempt/attempted-deliveries.ts';
-import { QUEUES, SEARCH_KEYS, searchableBy, WORKFLOWS } from '../../workflows/names.ts';
+import { isStuck, QUEUES, SEARCH_KEYS, searchableBy, WORKFLOWS } from '../../workflows/names.ts';
 import type { ClaimedRun } from './delivery-queries.ts';
 
 /** Deadline of one call to Temporal, ms: the run is started again after it. */
@@ -70,9 +70,6 @@ function typesOf(deliveries: readonly { eventType: string }[]): string {
   return [...counts].map(([type, count]) => `${count} × ${type}`).join(', ');
 }
 
-/** Temporal has repeated the same workflow task so often: the workers cannot continue its history. */
-const STUCK_ATTEMPTS = 3;
-
 /** The state of a run; with the deliveries that it was given, if it has ended without completing. */
 export type RunState =
   | { is: 'running' | 'stuck' | 'completed' | 'unknown' }
@@ -83,14 +80,9 @@ export async function getRunState(client: WorkflowClient, workflowId: string): P
   try {
     const handle = client.getHandle(workflowId);
     const run = await handle.describe();
-    if (run.status.name === 'RUNNING') return { is: openState(run) };
+    if (run.status.name === 'RUNNING') return { is: isStuck(run) ? 'stuck' : 'running' };
     if (run.status.name === 'COMPLETED') return { is: 'completed' };
-    const { events } = await handle.fetchHistory();
-    const { payloads = [] } = events?.[0]?.workflowExecutionStartedEventAttributes?.input ?? {};
-    const { payloadConverter, payloadCodecs } = client.options.loadedDataConverter;
-    let decoded = payloads ?? [];
-    for (const codec of payloadCodecs) decoded = await codec.decode(decoded);
-    const input = decoded[0] && payloadConverter.fromPayload<DeliverInput>(decoded[0]);
+    const input = await inputOf(client, handle);
     return { is: 'ended', deliveryIds: input?.deliveryIds ?? [] };
   } catch (error) {
     if (isNotFound(error)) return { is: 'unknown' };
@@ -98,14 +90,23 @@ export async function getRunState(client: WorkflowClient, workflowId: string): P
   }
 }
 
-function openState({ raw }: WorkflowExecutionDescription): 'running' | 'stuck' {
-  return (raw.pendingWorkflowTask?.attempt ?? 0) >= STUCK_ATTEMPTS ? 'stuck' : 'running';
+async function inputOf(client: WorkflowClient, handle: WorkflowHandle): Promise<DeliverInput | undefined> {
+  const { events } = await handle.fetchHistory();
+  const { payloads } = events?.[0]?.workflowExecutionStartedEventAttributes?.input ?? {};
+  const { payloadConverter, payloadCodecs } = client.options.loadedDataConverter;
+  let decoded = payloads ?? [];
+  for (const codec of payloadCodecs) decoded = await codec.decode(decoded);
+  return decoded[0] && payloadConverter.fromPayload<DeliverInput>(decoded[0]);
 }
 
-/** Terminates a run, unless it has ended. */
-export async function terminateRun(client: WorkflowClient, workflowId: string, reason: string): Promise<void> {
+/** Terminates a run, unless it has ended. `runId` left out: the last one with that id. */
+export async function terminateRun(
+  client: WorkflowClient,
+  { workflowId, runId }: { workflowId: string; runId?: string },
+  reason: string,
+): Promise<void> {
   await client
-    .getHandle(workflowId)
+    .getHandle(workflowId, runId)
     .terminate(reason)
     .catch((error: unknown) => {
       if (!isNotFound(error)) throw error;

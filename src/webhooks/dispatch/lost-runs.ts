@@ -55,7 +55,7 @@ export function createLostRuns({ db, client, logger }: LostRunsDeps): LostRuns {
     if (failed.length > 0) await failDeliveries(db, failed, { workflowId, error: ENDED });
     if (released.length > 0) await releaseDeliveries(db, released, workflowId);
     // afterwards: the deliveries of a terminated run fail
-    if (run.is === 'stuck') await terminateRun(client.workflow, workflowId, 'its workflow tasks failed');
+    if (run.is === 'stuck') await terminateRun(client.workflow, { workflowId }, 'its workflow tasks failed');
   }
 
   async function findTerminated(): Promise<void> {
