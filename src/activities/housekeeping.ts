@@ -3,7 +3,13 @@ import { sql } from 'drizzle-orm';
 import type { Db } from '../db/driver/client.ts';
 import { deleteOldMail } from '../maintenance/mail-retention.ts';
 import { type Retention, retentions } from '../maintenance/retention.ts';
-import { type DueSweep, nextSweep, saveSweep, unreferencedKeys } from '../db/coordination/stored-objects.ts';
+import {
+  type DueSweep,
+  nextSweep,
+  postponeSweep,
+  saveSweep,
+  unreferencedKeys,
+} from '../db/coordination/stored-objects.ts';
 import { forgetDeadWorkers } from '../db/coordination/workers.ts';
 import type { Logger } from '../runtime/logger.ts';
 import { giveUpStaleDrafts } from '../outgoing/draft-state.ts';
@@ -137,7 +143,7 @@ async function deleteRows(db: Db, { ageMs, deleteBefore }: Retention, isOver: ()
 
 /**
  * Deletes objects that no row names: a process that is killed between writing a file and saving its row leaves them. An account
- * that fails is swept a day later, so that it does not keep the others.
+ * that fails is swept on a day later, so that it does not keep the others.
  * @throws the error of the last one, when as many failed as in an outage
  */
 async function sweepAccounts(deps: HousekeepingDeps, until: number): Promise<void> {
@@ -149,7 +155,7 @@ async function sweepAccounts(deps: HousekeepingDeps, until: number): Promise<voi
     try {
       await sweepAccount(deps, due, before);
     } catch (err) {
-      await saveSweep(db, accountId, null, new Date());
+      await postponeSweep(db, accountId, new Date());
       if (++failed >= FAILED_SWEEPS) throw err;
       logger.warn({ err, accountId }, 'could not sweep the storage of an account; it is swept in a day');
     }

@@ -143,6 +143,20 @@ describe('the storage of an account', () => {
       expect(await keysOf(ids[0] ?? '')).toHaveLength(1);
     });
 
+    it('continues where it stopped when it is swept again', async () => {
+      const { db } = test.database;
+      const accountId = await storeAccount(test.database);
+      const [first, second] = [`${accountId}/raw/email_11.eml`, `${accountId}/raw/email_22.eml`];
+      await putOld([first, second]);
+      await db.execute(sql`update accounts set storage_sweep_after = ${first} where id = ${accountId}`);
+      failFor([accountId]);
+      await housekeep();
+      storage = whole;
+      await db.execute(sql`update accounts set storage_swept_at = now() - interval '25 hours' where id = ${accountId}`);
+      await housekeep();
+      expect(await keysOf(accountId)).toEqual([first]);
+    });
+
     it('with that of others stops the sweep, as in an outage: the others stay due', async () => {
       const ids = (await Promise.all(Array.from({ length: 5 }, () => storeAccount(test.database)))).sort();
       failFor(ids);

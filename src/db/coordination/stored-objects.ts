@@ -59,3 +59,8 @@ export async function saveSweep(db: Queryable, accountId: string, after: string 
     sql`update accounts set storage_sweep_after = ${after}, storage_swept_at = ${sweptAt} where id = ${accountId}`,
   );
 }
+
+/** Saves that a sweep failed: its account is the last in line again, and its next sweep continues from the same progress. */
+export async function postponeSweep(db: Queryable, accountId: string, now: Date): Promise<void> {
+  await db.execute(sql`update accounts set storage_swept_at = ${now.toISOString()} where id = ${accountId}`);
+}
