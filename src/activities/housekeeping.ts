@@ -12,6 +12,7 @@ import {
 } from '../db/coordination/stored-objects.ts';
 import { forgetDeadWorkers } from '../db/coordination/workers.ts';
 import type { Logger } from '../runtime/logger.ts';
+import { isReadOnly } from '../outage.ts';
 import { giveUpStaleDrafts } from '../outgoing/draft-state.ts';
 import { giveUpStaleSends } from '../outgoing/send-state.ts';
 import { deleteExpiredUploads, sweepUploads } from '../outgoing/uploads.ts';
@@ -75,8 +76,8 @@ export function createHousekeepingActivities(deps: HousekeepingDeps) {
       try {
         if (!(await run(() => performance.now() >= until))) return { done: false };
       } catch (err) {
-        // the database is away: no other step would do more
-        if (await isAway(db)) throw err;
+        // the database is away, or only reads: no other step would do more
+        if (isReadOnly(err) || (await isAway(db))) throw err;
         logger.error({ err, step: name }, 'housekeeping step failed; the others follow');
         first ??= err;
         failed.push(name);

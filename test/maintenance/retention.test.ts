@@ -119,6 +119,23 @@ describe('housekeeping', () => {
     ]);
     await query('drop trigger refuse on attempt_counts');
   });
+
+  it('does no other step when the database only reads', async () => {
+    await query(`insert into attempt_counts (minute, endpoint_id, succeeded, failed)
+      values (now() - interval '9 days', 'whe_2', 1, 0) on conflict do nothing`);
+    await query(`create function refuse_writes() returns trigger language plpgsql as
+      $$ begin raise exception 'cannot execute DELETE in a read-only transaction' using errcode = '25006'; end $$`);
+    await query(`create trigger refuse before delete on attempt_counts for each row execute function refuse_writes()`);
+    const { deleteExpired } = createHousekeepingActivities({
+      db: test.database.db,
+      storage: {} as Storage,
+      lostRuns: { findOverdue: async () => {} },
+      logger,
+    });
+    await expect(new MockActivityEnvironment().run(deleteExpired)).rejects.toThrow();
+    expect(lines).toEqual([]);
+    await query('drop trigger refuse on attempt_counts');
+  });
 });
 
 it('looks at the tracking of old sends 10,000 records at a time, once a day where there are more', async () => {
