@@ -1,6 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { CancelledFailure, TimeoutFailure, WorkflowUpdateRPCTimeoutOrCancelledError } from '@temporalio/client';
+import {
+  CancelledFailure,
+  Client,
+  TimeoutFailure,
+  type WorkflowClientInterceptor,
+  WorkflowUpdateRPCTimeoutOrCancelledError,
+} from '@temporalio/client';
 import { eq } from 'drizzle-orm';
 import type { DevicePoll } from '../../src/activities/device-sign-in.ts';
 import { toFailure, withFailures } from '../../src/activities/failures.ts';
@@ -329,6 +335,32 @@ describe('removing', () => {
     expect(await getAccount(db, accountId)).toBeUndefined();
     const { status } = await workers.client.workflow.getHandle(removeWorkflowId(accountId), runId).describe();
     expect(status.name).toBe('TERMINATED');
+    await workers.client.workflow.getHandle(removeWorkflowId(accountId)).result();
+  }, 30_000);
+
+  it('does not end the removal that another call has begun of an account that a restore brought back', async () => {
+    const { db } = test.database;
+    const accountId = await storeAccount(test.database);
+    const [row] = await db.select().from(accounts).where(eq(accounts.id, accountId));
+    await commands.removeAccount(accountId);
+    await db.delete(events).where(eq(events.accountId, accountId));
+    await db.delete(accounts).where(eq(accounts.id, accountId));
+    await db.insert(accounts).values(row!);
+    // this call is slow to end the old removal: the other one has begun a new removal by then
+    let begun: string | undefined;
+    const slowToEnd: WorkflowClientInterceptor = {
+      terminate: async (input, next) => {
+        await commands.removeAccount(accountId);
+        begun = (await workers.client.workflow.getHandle(removeWorkflowId(accountId)).describe()).runId;
+        return next(input);
+      },
+    };
+    const { connection, options } = workers.api;
+    const { namespace, dataConverter } = options;
+    const client = new Client({ connection, namespace, dataConverter, interceptors: { workflow: [slowToEnd] } });
+    await within({ removeDeadlineMs: 10_000 }, client).removeAccount(accountId);
+    const { status } = await workers.client.workflow.getHandle(removeWorkflowId(accountId), begun).describe();
+    expect([begun, status.name]).toEqual([expect.any(String), 'RUNNING']);
     await workers.client.workflow.getHandle(removeWorkflowId(accountId)).result();
   }, 30_000);
 

@@ -1,4 +1,9 @@
-import { type Client, WorkflowExecutionAlreadyStartedError, WorkflowNotFoundError } from '@temporalio/client';
+import {
+  type Client,
+  WorkflowExecutionAlreadyStartedError,
+  type WorkflowHandle,
+  WorkflowNotFoundError,
+} from '@temporalio/client';
 import type { AuthIntent, ConnectIntent } from '../../contract/account.ts';
 import { ApiError } from '../../contract/errors.ts';
 import { isId } from '../../contract/ids.ts';
@@ -144,10 +149,10 @@ async function removeAccount(deps: CommandDeps & RunDeps, accountId: string): Pr
   const { client, db } = deps;
   if (!isId('account', accountId) || !(await getAccount(db, accountId))) throw notFound();
   try {
-    await runRemoval(deps, accountId);
+    const run = await runRemoval(deps, accountId);
     // that run has removed the account before a restore of the database, and waits for the delivery of its last events
     if (await getAccount(db, accountId)) {
-      await endWith(client, removeWorkflowId(accountId), 'the account was restored, and is removed again');
+      await endWith(client, run, 'the account was restored, and is removed again');
       await runRemoval(deps, accountId);
     }
   } catch (error) {
@@ -157,7 +162,8 @@ async function removeAccount(deps: CommandDeps & RunDeps, accountId: string): Pr
   }
 }
 
-function runRemoval(deps: CommandDeps & RunDeps, accountId: string): Promise<void> {
+/** Returns the run that it started or attached to. */
+function runRemoval(deps: CommandDeps & RunDeps, accountId: string): Promise<WorkflowHandle> {
   return execute(deps, {
     type: WORKFLOWS.removeAccount,
     workflowId: removeWorkflowId(accountId),
@@ -167,14 +173,17 @@ function runRemoval(deps: CommandDeps & RunDeps, accountId: string): Promise<voi
     repeats: true,
     isKept: true,
     deadlineMs: deps.removeDeadlineMs ?? REMOVE_DEADLINE_MS,
-    until: ({ handle }) => handle.executeUpdate<void, []>(UPDATES.deleted),
+    until: async ({ handle }) => {
+      await handle.executeUpdate<void, []>(UPDATES.deleted);
+      return handle;
+    },
   });
 }
 
-/** Terminates a run, unless it has ended. */
-async function endWith(client: Client, workflowId: string, reason: string): Promise<void> {
+/** Terminates this run, unless it has ended; not a later one, which another call may have begun. */
+async function endWith(client: Client, run: WorkflowHandle, reason: string): Promise<void> {
   try {
-    await client.withDeadline(Date.now() + STOP_MS, () => client.workflow.getHandle(workflowId).terminate(reason));
+    await client.withDeadline(Date.now() + STOP_MS, () => run.terminate(reason));
   } catch (error) {
     if (!(error instanceof WorkflowNotFoundError)) throw error;
   }
