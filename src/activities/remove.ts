@@ -1,5 +1,5 @@
 import { Context } from '@temporalio/activity';
-import type { WorkflowClient } from '@temporalio/client';
+import type { WorkflowClient, WorkflowHandle } from '@temporalio/client';
 import { markRemoved } from '../db/queries/accounts.ts';
 import type { Db } from '../db/driver/client.ts';
 import type { LeaseNotifications } from '../db/coordination/lease.ts';
@@ -18,6 +18,7 @@ import type { Storage } from '../storage/storage.ts';
 import { eraseResponses, skipOfRemoved } from '../webhooks/log/delivery-state.ts';
 import {
   accountRunIds,
+  isStuck,
   OUTLIVES_ACCOUNT,
   removeWorkflowId,
   SEARCH_ATTRIBUTES,
@@ -180,7 +181,7 @@ async function deleteClosedRuns(client: WorkflowClient, accountId: string, isEra
       const handle = client.getHandle(workflowExecution.workflowId ?? '');
       // started while the others were stopped, or not listed by then
       if (!OUTLIVES_ACCOUNT.includes(type?.name ?? '')) await unlessEnded(handle.cancel());
-      else if (isErased && type?.name === WORKFLOWS.deliverWebhooks) await unlessEnded(handle.signal(SIGNALS.retryNow));
+      else if (isErased && type?.name === WORKFLOWS.deliverWebhooks) await unlessEnded(endDelivery(handle));
       continue;
     }
     await client.workflowService.deleteWorkflowExecution({ namespace, workflowExecution }).catch((error: unknown) => {
@@ -188,6 +189,12 @@ async function deleteClosedRuns(client: WorkflowClient, accountId: string, isEra
     });
   }
   return running === 0;
+}
+
+/** Ends a run without pending deliveries, which may wait for its next attempt, or be stuck. */
+async function endDelivery(handle: WorkflowHandle): Promise<void> {
+  if (isStuck(await handle.describe())) await handle.terminate('its workflow tasks failed');
+  else await handle.signal(SIGNALS.retryNow);
 }
 
 /** Every run of the account that Temporal lists, undecoded: runs of other programs may hold undecryptable data. */

@@ -64,6 +64,8 @@ afterAll(async () => {
 let running: Set<string>;
 /** those of them that Temporal shows by their account, with their types */
 let shown: Map<string, string>;
+/** those whose workflow tasks keep failing */
+let stuck: Set<string>;
 let calls: string[];
 const notFound = () => Object.assign(new Error('x'), { name: 'WorkflowNotFoundError' });
 const client = {
@@ -84,8 +86,9 @@ const client = {
     },
     describe: async () => {
       if (!running.has(id)) throw notFound();
-      return { status: { name: 'RUNNING' } };
+      return { status: { name: 'RUNNING' }, raw: { pendingWorkflowTask: { attempt: stuck.has(id) ? 3 : 1 } } };
     },
+    signal: async () => void calls.push(`signal ${id}`),
   }),
 } as unknown as WorkflowClient;
 
@@ -94,6 +97,7 @@ beforeEach(async () => {
   accountId = await storeAccount(test.database, { name: 'Ann', userId: 'ann@example.test' });
   running = new Set();
   shown = new Map();
+  stuck = new Set();
   calls = [];
 });
 
@@ -438,4 +442,17 @@ it('waits for the runs, and terminates those that do not end', async () => {
   running.add(`account/${accountId}`);
   await run(activities().awaitRuns);
   expect(calls).toEqual([`terminate account/${accountId}`]);
+});
+
+it('ends deliveries that wait once nothing is left to deliver, and terminates those that no worker can continue', async () => {
+  await run(activities().beginRemoval);
+  for (const id of ['deliver/waits', 'deliver/stuck']) {
+    running.add(id);
+    shown.set(id, WORKFLOWS.deliverWebhooks);
+  }
+  stuck.add('deliver/stuck');
+  const deleteRuns = (isErased: boolean) =>
+    new MockActivityEnvironment().run(activities().deleteRuns, { accountId, isErased });
+  expect([await deleteRuns(false), calls]).toEqual([false, []]);
+  expect([await deleteRuns(true), calls]).toEqual([false, ['signal deliver/waits', 'terminate deliver/stuck']]);
 });
