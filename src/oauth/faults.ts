@@ -1,6 +1,6 @@
 import { reasonOf } from '../mail-wire/mail-error.ts';
 import type { Grant } from './grant.ts';
-import { SHARED_TENANTS } from './presets.ts';
+import { MANY_ORGANIZATIONS } from './presets.ts';
 
 /*
  * Whose fault it is when no token could be obtained, and what follows:
@@ -41,6 +41,9 @@ interface Row {
 /** A number of Microsoft, which is not part of a longer one. */
 const aadsts = (...numbers: number[]) => new RegExp(`AADSTS(?:${numbers.join('|')})(?!\\d)`);
 
+/** Microsoft: one organization does not have the app, or no client has this id. */
+const NOT_FOUND = 700016;
+
 const AGAIN = 'the owner has to sign in again';
 
 /** The first row that fits decides. */
@@ -65,13 +68,13 @@ const ROWS: readonly Row[] = [
     meaning: 'the client secret is wrong: enter the value of the secret, not its id',
   },
   {
-    description: aadsts(700016, 7000229),
+    description: aadsts(NOT_FOUND, 7000229),
     anyTenant: true,
     fault: 'owner',
     meaning: 'the app was removed from the organization, or was not allowed there: ask its administrator',
   },
   {
-    description: aadsts(700016),
+    description: aadsts(NOT_FOUND),
     fault: 'app',
     meaning: 'the provider knows no app with this client id in this tenant: check both',
   },
@@ -189,11 +192,19 @@ export function judge(
   const fits = (row: Row) =>
     (row.error === undefined || row.error === error) &&
     (row.grant === undefined || row.grant === grant) &&
-    (!row.anyTenant || SHARED_TENANTS.includes(tenant ?? '')) &&
+    (!row.anyTenant || MANY_ORGANIZATIONS.includes(tenant ?? '')) &&
     (row.description === undefined || row.description.test(description)) &&
     (row.status === undefined || row.status(status));
   const { fault, meaning } = ROWS.find(fits) ?? UNKNOWN;
   return { fault, detail: `${meaning} (${codesOf(failure)})` };
+}
+
+/**
+ * Whether a failure that `judge` finds to be the owner's may be that of the app: Microsoft says the same where the organization of the
+ * user does not have the app and where no client has its id.
+ */
+export function mayBeUnknownClient({ description = '' }: TokenFailure): boolean {
+  return aadsts(NOT_FOUND).test(description);
 }
 
 /** The provider's own codes: `invalid_grant`, `AADSTS50173`; without them the HTTP status. */

@@ -1,7 +1,10 @@
 import type { MicrosoftCloud, OAuthProvider } from '../contract/oauth.ts';
 
-/** Tenants of Microsoft that stand for more than one organization, those for the most users first. */
-export const SHARED_TENANTS = ['common', 'organizations', 'consumers'];
+/** Tenants of Microsoft that stand for any organization, whose administrator may remove the app. */
+export const MANY_ORGANIZATIONS = ['common', 'organizations'];
+
+/** Tenants of Microsoft that stand for the users of no certain organization, those for the most users first. */
+export const SHARED_TENANTS = [...MANY_ORGANIZATIONS, 'consumers'];
 
 /** The endpoints of an authorization server. */
 export interface Endpoints {

@@ -30,6 +30,7 @@ import { type Grant, grantOf } from './grant.ts';
 import { appIdOf, obtainToken, type TokenUser } from './obtain.ts';
 import { type Issued, NoToken } from './request.ts';
 import { addressesIn, exchangeCode } from './sign-in.ts';
+import { judgeWithCheck } from './verify-app.ts';
 
 /*
  * The access tokens of accounts. Each process that needs one reads the row of the account; when it is due for renewal, one
@@ -305,10 +306,9 @@ async function obtain(deps: TokenDeps, db: Queryable, grant: Grant, whom: TokenU
     return { result: await stored(db, issued), noteApp };
   } catch (cause) {
     if (!(cause instanceof NoToken)) throw cause;
-    const { fault, detail } = judge(cause.failure, { grant: grant.kind, tenant: app?.tenant ?? null });
+    const refusal = { ...(await judgeWithCheck(fetch, cause.failure, { grant: grant.kind, app })), cause };
+    const { fault, detail } = refusal;
     measured('oauthToken', { outcome: fault });
-    const { retryAfterMs } = cause.failure;
-    const refusal = { fault, detail, retryAfterMs, cause };
     const noteApp = app ? () => noteRefusal(deps, app, refusal) : NOTHING;
     if (fault !== 'app' || appId === undefined) return { result: refusal, noteApp };
     return { result: { ...refusal, detail: appDetail(appId, detail) }, noteApp };

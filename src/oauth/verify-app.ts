@@ -1,7 +1,8 @@
 import type { OAuthAppVerification } from '../contract/oauth.ts';
 import type { StoredApp } from '../db/queries/oauth-apps.ts';
 import type { OutboundFetch } from '../security/outbound-fetch.ts';
-import { judge, type TokenFailure } from './faults.ts';
+import { type Fault, judge, mayBeUnknownClient, type TokenFailure } from './faults.ts';
+import type { Grant } from './grant.ts';
 import { clientOf, isForSignIns, obtainToken } from './obtain.ts';
 import { NoToken, requestToken } from './request.ts';
 
@@ -17,6 +18,8 @@ export interface WantedChecks {
 /** No provider has issued it: a provider that complains about the code has accepted the client. */
 const NO_CODE = 'verification-of-the-client-only';
 const NO_VERIFIER = 'verification-of-the-client-only-verification';
+/** Where only the client is checked. A provider that complains about it has accepted the client, too. */
+const ANY_REDIRECT = 'http://localhost';
 
 const NO_SUBJECT: Check = {
   subject: 'service_account',
@@ -26,7 +29,7 @@ const NO_SUBJECT: Check = {
 
 /** Asks the provider of an app about each piece of it, without a user. */
 export async function verifyApp(fetch: OutboundFetch, app: StoredApp, wanted: WantedChecks): Promise<Check[]> {
-  const checks = isForSignIns(app) ? await checkClient(fetch, app, wanted.redirectUrl) : [];
+  const checks = isForSignIns(app) ? clientChecks(await refusalOfNoCode(fetch, app, wanted.redirectUrl)) : [];
   const obtain = (grant: Parameters<typeof obtainToken>[1], user: string) =>
     failureOf(obtainToken({ fetch, findApp: async () => app }, grant, { accountId: null, user, refreshToken: null }));
   if (wanted.applicationAccess) {
@@ -40,18 +43,46 @@ export async function verifyApp(fetch: OutboundFetch, app: StoredApp, wanted: Wa
   return checks.length > 0 ? checks : [NO_SUBJECT];
 }
 
-/** Client id, secret and redirect address, by a code that cannot be valid. */
-async function checkClient(fetch: OutboundFetch, app: StoredApp, redirectUrl: string): Promise<Check[]> {
+/**
+ * `judge` of a request with the client of an app. Where the failure may be that of one organization or of the client, the client is
+ * checked without a user: an organization that has removed the app disconnects its own accounts, a wrong client id none.
+ */
+export async function judgeWithCheck(
+  fetch: OutboundFetch,
+  failure: TokenFailure,
+  { grant, app }: { grant: Grant['kind']; app: StoredApp | undefined },
+): Promise<{ fault: Fault; detail: string; retryAfterMs?: number | undefined }> {
+  const judged = judge(failure, { grant, tenant: app?.tenant ?? null });
+  const { retryAfterMs } = failure;
+  if (!app || judged.fault !== 'owner' || !mayBeUnknownClient(failure)) return { ...judged, retryAfterMs };
+  const refusal = await refusalOfNoCode(fetch, app, ANY_REDIRECT);
+  const { outcome, detail } = clientCheck(refusal);
+  if (outcome === 'ok') return { ...judged, retryAfterMs };
+  return { fault: outcome === 'wrong' ? 'app' : 'provider', detail, retryAfterMs: refusal?.retryAfterMs };
+}
+
+/** What the provider says of a code that cannot be valid. It names no user, so that no organization but that of the app is asked. */
+function refusalOfNoCode(fetch: OutboundFetch, app: StoredApp, redirectUrl: string): Promise<TokenFailure | undefined> {
   const parameters = { code: NO_CODE, redirect_uri: redirectUrl, code_verifier: NO_VERIFIER };
-  const failure = await failureOf(requestToken(fetch, clientOf(app), 'authorization_code', parameters));
+  return failureOf(requestToken(fetch, clientOf(app), 'authorization_code', parameters));
+}
+
+/** Client id, secret and redirect address, by the refusal of such a code. */
+function clientChecks(failure: TokenFailure | undefined): Check[] {
+  const check = clientCheck(failure);
+  if (!failure || !isAboutRedirect(failure)) return [check];
+  return [check, { subject: 'redirect', outcome: 'wrong', detail: judge(failure).detail }];
+}
+
+function clientCheck(failure: TokenFailure | undefined): Check {
   const accepted: Check = { subject: 'client', outcome: 'ok', detail: '' };
-  if (!failure) return [accepted];
+  if (!failure || isAboutRedirect(failure)) return accepted;
+  // judged without the tenant: no organization of a user was asked, which may have removed the app
   const { fault, detail } = judge(failure);
-  if (isAboutRedirect(failure)) return [accepted, { subject: 'redirect', outcome: 'wrong', detail }];
-  if (fault === 'app' || isDisabled(failure)) return [{ subject: 'client', outcome: 'wrong', detail }];
+  if (fault === 'app' || isDisabled(failure)) return { subject: 'client', outcome: 'wrong', detail };
   // it looked at the code, after it had accepted the client
-  if (failure.error === 'invalid_grant') return [accepted];
-  return [{ subject: 'client', outcome: 'unknown', detail }];
+  if (failure.error === 'invalid_grant') return accepted;
+  return { subject: 'client', outcome: 'unknown', detail };
 }
 
 /** In the tenant of the app itself: no account can use it. */

@@ -19,7 +19,7 @@ import { createSecrets } from '../../src/security/secrets.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
 import { testTokens } from '../helpers/product/mail-session.ts';
 import { storeAccount } from '../helpers/product/stored-account.ts';
-import { type AuthServer, startAuthServer, storeApp } from '../helpers/servers/auth-server.ts';
+import { type AuthServer, type ScriptedAnswer, startAuthServer, storeApp } from '../helpers/servers/auth-server.ts';
 import { type TestDatabase, testDatabase } from '../helpers/servers/postgres.ts';
 
 const secrets = createSecrets({ current: randomBytes(32) });
@@ -311,15 +311,52 @@ describe('an app', () => {
     expect(await isFailing(app)).toBe(false);
   });
 
-  it('is not failing by an organization that has removed it, where it serves others', async () => {
-    const app = await newApp({ tenant: 'common' });
-    await store({ refresh_token: await server.signIn(USER), app_id: app.id });
-    await pass(3700);
+  describe('that serves several organizations', () => {
     const error_description = "AADSTS700016: Application 'c' was not found in the directory 'Contoso'.";
-    server.script = () => ({ status: 400, body: { error: 'unauthorized_client', error_description } });
-    const error = await failed(newTokens().current(accountId, 'imap'));
-    expect(error).toMatchObject({ code: 'invalid_credentials', detail: expect.stringMatching(/its administrator/) });
-    expect(await isFailing(app)).toBe(false);
+    const notFound = { status: 400, body: { error: 'unauthorized_client', error_description } };
+    /** An app whose account is refused in its organization once the token is that old; `check`: the response without a user. */
+    async function refusedAfter(seconds: number, check: ScriptedAnswer | undefined): Promise<StoredApp> {
+      const app = await newApp({ tenant: 'common' });
+      await store({ refresh_token: await server.signIn(USER), app_id: app.id });
+      await pass(seconds);
+      server.script = ({ form }) => (form.get('grant_type') === 'authorization_code' ? check : notFound);
+      return app;
+    }
+
+    it('is not failing by one that has removed it', async () => {
+      const app = await refusedAfter(3700, undefined);
+      const error = await failed(newTokens().current(accountId, 'imap'));
+      expect(error).toMatchObject({ code: 'invalid_credentials', detail: expect.stringMatching(/its administrator/) });
+      expect(await isFailing(app)).toBe(false);
+      expect(server.requests).toHaveLength(2);
+    });
+
+    it('is failing when its provider does not know it at all, and disconnects no account', async () => {
+      const app = await refusedAfter(3500, notFound);
+      expect((await newTokens().current(accountId, 'imap')).value).toMatch(/./);
+      expect(await isFailing(app)).toBe(true);
+      await pass(200);
+      const error = await failed(newTokens().current(accountId, 'imap'));
+      expect(error).toMatchObject({ name: 'AppFailing', detail: expect.stringMatching(/no app with this client id/) });
+      server.script = () => undefined;
+      await test.database.db.execute(sql`update oauth_apps set probe_at = null where id = ${app.id}`);
+      await pass(30);
+      await newTokens().current(accountId, 'imap');
+      expect(await isFailing(app)).toBe(false);
+    });
+
+    it('is checked again when its provider does not say whether it knows it', async () => {
+      const app = await refusedAfter(3700, { status: 429, headers: { 'retry-after': '40' }, body: {} });
+      const tokens = newTokens();
+      expect(await failed(tokens.current(accountId, 'imap'))).toMatchObject({ code: 'provider_error' });
+      expect(await isFailing(app)).toBe(false);
+      await pass(30);
+      await failed(tokens.current(accountId, 'imap'));
+      expect(server.requests).toHaveLength(2);
+      server.script = () => undefined;
+      await pass(15);
+      expect((await tokens.current(accountId, 'imap')).value).toMatch(/./);
+    });
   });
 
   it('that fails is tested by the accounts that use it, whatever is connected in the meantime', async () => {
