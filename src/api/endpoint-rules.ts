@@ -1,5 +1,4 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http';
-import { urlToHttpOptions } from 'node:url';
 import type { Header } from '../contract/email.ts';
 import { ApiError } from '../contract/errors.ts';
 import { isId } from '../contract/ids.ts';
@@ -61,7 +60,6 @@ export async function checkAccounts(
 async function checkUrl(text: string, outbound: Outbound): Promise<void> {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:') throw invalid('url must begin with http:// or https://');
-  checkLogin(url);
   try {
     await outbound.resolve(url.hostname);
   } catch (error) {
@@ -69,16 +67,5 @@ async function checkUrl(text: string, outbound: Outbound): Promise<void> {
     if (!(error instanceof OutboundUnresolved)) throw error;
     // a name without an address may get one later; each call resolves it again
     if (error.reason === 'invalid') throw invalid(`url: ${error.message}`);
-  }
-}
-
-/** Checks that calls can send the user and password of the URL: Node decodes them. */
-function checkLogin(url: URL): void {
-  try {
-    urlToHttpOptions(url);
-  } catch {
-    throw invalid(
-      'url has a % in its user or password that begins no escape sequence of UTF-8: write %25 for a plain %',
-    );
   }
 }

@@ -1,6 +1,6 @@
 /**
- * The user and password of a URL, as `user:password`; undefined: it has none. A `%` that begins no escape (RFC 3986, 2.1) stands for
- * itself, as browsers read it.
+ * The user and password of a URL, as `user:password`; undefined: it has none. A `%` that begins no escape (RFC 3986, 2.1), and
+ * escapes that are no UTF-8, stand for themselves.
  */
 export function userInfoOf({ username, password }: URL): string | undefined {
   return username === '' && password === '' ? undefined : `${decoded(username)}:${decoded(password)}`;
@@ -12,9 +12,11 @@ export function withoutUserInfo(url: URL): URL {
 }
 
 function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
+  return text.replace(/(?:%[0-9a-f]{2})+/gi, (escapes) => {
+    try {
+      return decodeURIComponent(escapes);
+    } catch {
+      return escapes;
+    }
+  });
 }

@@ -47,10 +47,12 @@ it.each([200, 204, 304, 404, 599])('a response with the status %i is one', async
 it.each([
   ['ann:p%40ss', 'ann:p@ss'],
   ['ann:100%', 'ann:100%'],
+  ['ann:p%40ss%', 'ann:p@ss%'],
+  ['%e2%82%ac%:%ff-%40', '€%:%ff-@'],
   ['100%zz:%41', '100%zz:A'],
   [':only', ':only'],
 ])('the user and password %s of a URL are sent as %s', async (given, sent) => {
   answer = 'HTTP/1.1 200 x\r\nContent-Length: 0\r\n\r\n';
   await fetch(url.replace('http://', `http://${given}@`));
-  expect(request).toContain(`Authorization: Basic ${btoa(sent)}`);
+  expect(request).toContain(`Authorization: Basic ${Buffer.from(sent).toString('base64')}`);
 });
