@@ -158,6 +158,7 @@ export async function fetchNotRefused<T>(
   { onRefused, others = [] }: RefusedMessages = {},
 ): Promise<T[]> {
   const rows: T[] = [];
+  const refused: [number, MailError][] = [];
   const fetchPart = async (part: number[]): Promise<MailError | undefined> => {
     try {
       for (const row of await fetch(part)) rows.push(row);
@@ -165,7 +166,7 @@ export async function fetchNotRefused<T>(
     } catch (error) {
       if (!refusedFetch(error)) throw error;
       const [uid] = part;
-      if (part.length === 1 && uid !== undefined) onRefused?.(uid, error);
+      if (part.length === 1 && uid !== undefined) refused.push([uid, error]);
       return error;
     }
   };
@@ -181,7 +182,12 @@ export async function fetchNotRefused<T>(
   if (uids.length > 1) for (const uid of first) await fetchPart([uid]);
   const isDoubtful = !onRefused || first.length === ENOUGH_REFUSALS;
   if (rows.length === 0 && isDoubtful && !(await isAnySent(uids, others, fetch))) throw refusal;
-  await fetchHalves(uids.filter((uid) => !first.includes(uid)));
+  // not before: of a folder that is refused, no message is
+  try {
+    await fetchHalves(uids.filter((uid) => !first.includes(uid)));
+  } finally {
+    for (const [uid, error] of refused) onRefused?.(uid, error);
+  }
   return rows;
 }
 

@@ -99,8 +99,8 @@ export interface StoredTokens extends TokenTimes {
 const NO_REFRESH_TOKEN =
   'the provider issued no refresh token: the scope of the app must include it (offline_access at most providers)';
 
-/** Requests at a time, in each process: each holds a connection of the database. A slow token endpoint delays its own only. */
-const AT_ONCE = { total: 8, each: 2 };
+/** Requests at a time, in each process: each holds a connection of the database. Two slow token endpoints delay their accounts only. */
+const AT_ONCE = { total: 10, each: 4 };
 /** An old token is used while a new one cannot be had, unless it expires within this, ms. */
 const SPARE_MS = 20_000;
 /** After a failure without `Retry-After`, ms. */

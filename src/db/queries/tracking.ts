@@ -114,7 +114,7 @@ interface Walk {
 /**
  * Deletes records from before `before` whose email no longer exists and whose send has ended; their links then stop
  * working. Each call looks at the next 10,000; after the last ones it begins with the oldest again, once a day where there are more.
- * @returns how many it looked at; 0: these were the last ones, or there are none to look at today
+ * @returns how many it looked at; 0: these were the last ones, or all have been looked at today
  */
 export async function deleteUnusedTracking(db: Db, before: Date): Promise<number> {
   const { began, after } = await walkOf(db);

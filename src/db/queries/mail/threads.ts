@@ -82,7 +82,7 @@ const sentIn = (name: string, threadId: SQL) =>
     -- the index of sends with work left
     and s.storage_key is not null
     and ${nowOf(sql`(s.email ->> 'thread_id')`)} = asked.id
-  order by s.created_at, s.id`,
+  order by s.created_at, s.id limit 100`,
     )(),
   );
 const sentThreadOfId = sentIn('sent_thread_of_id', sql`${slot('threadId')}::text`);
