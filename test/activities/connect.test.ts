@@ -283,6 +283,21 @@ describe('a login that fails', () => {
     }
   });
 
+  it('is reported when the server opens INBOX, and does not list it', async () => {
+    const server = await new FakeImap({ folders: { Work: [] } }).listen();
+    server.script.answer = (text) => text.replace(/^\* LIST .*"?INBOX"?\r\n/gm, '');
+    try {
+      const imap = { host, port: server.port, encryption: 'none' };
+      const failure = await failureOf({ credentials: { ...whole(user), imap } });
+      expect(failure).toEqual({
+        code: 'provider_error',
+        detail: 'the IMAP server does not list INBOX; retry later',
+      });
+    } finally {
+      await server.close();
+    }
+  });
+
   it('is reported when the server is a private one', async () => {
     const failure = await failureOf(
       { credentials: whole(user) },
