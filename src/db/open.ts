@@ -24,7 +24,7 @@ const MIGRATION_LOCK = 7_364_218_091;
 
 /**
  * A session whose process froze or vanished inside a transaction has its rows locked until then. The longest wait inside a
- * transaction of ours is for a token endpoint, 30 s.
+ * transaction of ours is for a token endpoint: 30 s, and 10 s for a check of the client.
  */
 const ABANDONED = '-c idle_in_transaction_session_timeout=60s';
 

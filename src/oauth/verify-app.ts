@@ -1,3 +1,4 @@
+import { withDeadline } from '../async.ts';
 import type { OAuthAppVerification } from '../contract/oauth.ts';
 import type { StoredApp } from '../db/queries/oauth-apps.ts';
 import type { OutboundFetch } from '../security/outbound-fetch.ts';
@@ -20,6 +21,8 @@ const NO_CODE = 'verification-of-the-client-only';
 const NO_VERIFIER = 'verification-of-the-client-only-verification';
 /** Where only the client is checked. A provider that complains about it has accepted the client, too. */
 const ANY_REDIRECT = 'http://localhost';
+/** Time for the response, ms: the check of a renewal follows a request that may have taken 30 s, in one transaction. */
+const CHECK_MS = 10_000;
 
 const NO_SUBJECT: Check = {
   subject: 'service_account',
@@ -57,6 +60,8 @@ export async function judgeWithCheck(
   if (!app || judged.fault !== 'owner' || !mayBeUnknownClient(failure)) return { ...judged, retryAfterMs };
   const refusal = await refusalOfNoCode(fetch, app, ANY_REDIRECT);
   const { outcome, detail } = clientCheck(refusal);
+  // a code that it finds malformed may have been refused before the client was looked at: no account is disconnected for that
+  if (outcome === 'ok' && isMalformed(refusal)) return { ...judged, fault: 'provider', retryAfterMs };
   if (outcome === 'ok') return { ...judged, retryAfterMs };
   return { fault: outcome === 'wrong' ? 'app' : 'provider', detail, retryAfterMs: refusal?.retryAfterMs };
 }
@@ -64,7 +69,8 @@ export async function judgeWithCheck(
 /** What the provider says of a code that cannot be valid. It names no user, so that no organization but that of the app is asked. */
 function refusalOfNoCode(fetch: OutboundFetch, app: StoredApp, redirectUrl: string): Promise<TokenFailure | undefined> {
   const parameters = { code: NO_CODE, redirect_uri: redirectUrl, code_verifier: NO_VERIFIER };
-  return failureOf(requestToken(fetch, clientOf(app), 'authorization_code', parameters));
+  const late = () => new NoToken({ cause: Object.assign(new Error('no response in time'), { code: 'ETIMEDOUT' }) });
+  return failureOf(withDeadline(CHECK_MS, requestToken(fetch, clientOf(app), 'authorization_code', parameters), late));
 }
 
 /** Client id, secret and redirect address, by the refusal of such a code. */
@@ -88,6 +94,10 @@ function clientCheck(failure: TokenFailure | undefined): Check {
 /** In the tenant of the app itself: no account can use it. */
 function isDisabled({ description = '' }: TokenFailure): boolean {
   return /AADSTS7000112(?!\d)/.test(description);
+}
+
+function isMalformed(failure: TokenFailure | undefined): boolean {
+  return /AADSTS9002313(?!\d)/.test(failure?.description ?? '');
 }
 
 function isAboutRedirect({ error, description = '' }: TokenFailure): boolean {

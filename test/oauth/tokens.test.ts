@@ -148,6 +148,7 @@ describe('a token', () => {
         respond = resolve;
       });
       other.script = () => responds.then(() => undefined);
+      other.requests.length = 0;
       const late = Promise.allSettled(slow.map((each) => tokens.current(each, 'imap')));
       await waitFor(() => other.requests.length > 1);
       const prompt = await due({ refresh_token: await server.signIn(USER), ...ownClient() });
@@ -342,6 +343,14 @@ describe('an app', () => {
       await test.database.db.execute(sql`update oauth_apps set probe_at = null where id = ${app.id}`);
       await pass(30);
       await newTokens().current(accountId, 'imap');
+      expect(await isFailing(app)).toBe(false);
+    });
+
+    it('disconnects no account when its provider may not have looked at the client', async () => {
+      const malformed = 'AADSTS9002313: Invalid request. Request is malformed or invalid.';
+      const body = { error: 'invalid_grant', error_description: malformed };
+      const app = await refusedAfter(3700, { status: 400, body });
+      expect(await failed(newTokens().current(accountId, 'imap'))).toMatchObject({ code: 'provider_error' });
       expect(await isFailing(app)).toBe(false);
     });
 
