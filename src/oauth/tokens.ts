@@ -56,7 +56,7 @@ export interface Tokens {
   /**
    * The access token of an account, renewed when it is due.
    * @throws MailError `invalid_credentials` when the owner has to sign in again, `provider_error` when the token endpoint
-   * failed; AppFailing
+   * failed, or the client that its caller gave is refused; AppFailing
    */
   current(accountId: string, side: MailSide): Promise<AccessToken>;
   /** The server refused that token: the next call gets another one, if the grant allows it. */
@@ -121,7 +121,8 @@ export function createTokens(deps: TokenDeps): Tokens {
     renewing.set(accountId, shared);
     const renewal = await shared;
     if ('token' in renewal) return renewal.token;
-    throw errorOf(renewal, side);
+    // a client that the caller registered for this account: no app can say that it fails
+    throw errorOf(renewal.fault === 'app' && row.appId === null ? { ...renewal, fault: 'provider' } : renewal, side);
   }
 
   async function inTurn({ accountId, appId }: TokenRow): Promise<Renewal> {

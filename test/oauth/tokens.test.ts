@@ -227,7 +227,7 @@ describe('a request that fails', () => {
     expect(error).toMatchObject({ code: 'invalid_credentials', detail: expect.stringMatching(/sign in again/) });
   });
 
-  it("is the app's failure when its secret is wrong", async () => {
+  it("of the caller's own client is a failure of the account when its secret is wrong", async () => {
     await store({ refresh_token: await server.signIn(USER), ...ownClient(), client_secret: server.clientSecret });
     await pass(3700);
     answer(401, {
@@ -235,7 +235,10 @@ describe('a request that fails', () => {
       error_description: 'AADSTS7000222: The provided client secret keys are expired.',
     });
     const error = await failed(newTokens().current(accountId, 'imap'));
-    expect(error).toMatchObject({ name: 'AppFailing', detail: expect.stringMatching(/secret of the app has expired/) });
+    expect(error).toMatchObject({
+      ...{ name: 'MailError', code: 'provider_error', side: 'imap' },
+      detail: expect.stringMatching(/secret of the app has expired/),
+    });
   });
 
   it('loses no refresh token when the database fails after the response', async () => {
