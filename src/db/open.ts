@@ -16,6 +16,9 @@ import { checkVersion, recordVersion } from './driver/versions.ts';
 import { alignPositions } from './queries/event-feed.ts';
 import * as schema from './schema/index.ts';
 
+// Dates are written in UTC: in local time, of offsets with seconds, as most zones had before 1920, only the minutes are written.
+pg.defaults.parseInputDatesAsUTC = true;
+
 /** Next to this file in the sources; `npm run build` copies the folder next to the built one. */
 const MIGRATIONS = fileURLToPath(new URL('./migrations', import.meta.url));
 

@@ -140,6 +140,20 @@ describe('the history of an email', () => {
     expect((await api.call('GET', `${path}?order=desc&cursor=${cursor}`)).statusCode).toBe(400);
   });
 
+  it('has one ingest in pages of any size, also where an earlier event is known', async () => {
+    const { id } = await storeEmail(api.database, accountId);
+    await record(id, 'tracking.open', 'email.new', 'email.update');
+    for (const order of ['asc', 'desc']) {
+      const kinds: string[] = [];
+      for (let cursor: string | null = ''; cursor !== null; ) {
+        const next: History = await api.get(`/${accountId}/emails/${id}/history?order=${order}&limit=1${cursor}`);
+        kinds.push(...next.data.map(({ kind }) => kind));
+        cursor = next.cursor && `&cursor=${next.cursor}`;
+      }
+      expect([order, kinds.filter((kind) => kind === 'ingested')]).toEqual([order, ['ingested']]);
+    }
+  });
+
   it('begins with the ingest where no event reports it', async () => {
     const { id } = await storeEmail(api.database, accountId);
     const { data } = await api.get<History>(`/${accountId}/emails/${id}/history`);

@@ -22,6 +22,21 @@ describe('the database', () => {
     expect(rows[0].trigrams.length).toBeGreaterThan(2);
   });
 
+  it('stores dates as they are, also those before time zones had whole minutes', async () => {
+    const zone = process.env['TZ'];
+    process.env['TZ'] = 'Europe/Berlin';
+    try {
+      const date = new Date('0001-01-01T00:00:00Z');
+      const { rows } = await test.database.pool.query('SELECT extract(epoch FROM $1::timestamptz)::float8 AS s', [
+        date,
+      ]);
+      expect(rows[0].s * 1000).toBe(date.getTime());
+    } finally {
+      if (zone === undefined) delete process.env['TZ'];
+      else process.env['TZ'] = zone;
+    }
+  });
+
   it.each([undefined, { connectMs: 5000, queryMs: 5000 }])(
     'lets go of what was read on a new connection',
     async (patience) => {

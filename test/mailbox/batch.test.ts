@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { eq } from 'drizzle-orm';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { eq, sql } from 'drizzle-orm';
 import { createBatch, getBatch, listBatchResults } from '../../src/db/queries/batches.ts';
-import { emails, type StoredBatchChange } from '../../src/db/schema/index.ts';
+import { batchItems, emails, type StoredBatchChange } from '../../src/db/schema/index.ts';
 import { moveMessages } from '../../src/imap/move.ts';
 import { openFolder } from '../../src/imap/select.ts';
 import { changeMany } from '../../src/mailbox/changes/batch.ts';
@@ -12,6 +13,7 @@ import { applyVanished } from '../../src/mailbox/vanished.ts';
 import { isBehindOther, nextOfBatch } from '../../src/mailbox/store/batches.ts';
 import { syncMailbox } from '../../src/mailbox/sync-pass.ts';
 import { newId } from '../../src/new-id.ts';
+import { waitFor } from '../helpers/assert/wait.ts';
 import { type FakeImapOptions, PLAIN } from '../helpers/fakes/fake-imap.ts';
 import { type Engine, engineTests } from '../helpers/product/engine.ts';
 import { mailText } from '../helpers/product/mail-text.ts';
@@ -72,6 +74,35 @@ it('waits for earlier batches of the same emails', async () => {
   expect(await behind()).toEqual([false, true, false]);
   await make(engine, first);
   expect(await behind()).toEqual([false, false, false]);
+});
+
+it('waits for an earlier batch that is still being saved', async () => {
+  const { engine, ids } = await filled({ capabilities: `${PLAIN} MOVE`, folders });
+  const { db, account } = engine.ctx;
+  const [first, second] = [newId('batch'), newId('batch')];
+  const save = (id: string) => createBatch(db, { id, accountId: account.id, change: STAR, emailIds: ids });
+  let saving: Promise<void> | undefined;
+  let behind: Promise<boolean> | undefined;
+  await db
+    .transaction(async (tx) => {
+      // the first one waits for this row
+      await tx.insert(batchItems).values({ batchId: first, position: 1, accountId: account.id, emailId: 'eml_other' });
+      saving = save(first);
+      await waitFor(
+        async () =>
+          (
+            await tx.execute(
+              sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+            )
+          ).rows.length > 0,
+      );
+      behind = save(second).then(() => isBehindOther(db, second));
+      await sleep(300);
+      tx.rollback();
+    })
+    .catch(() => {});
+  await saving;
+  expect(await behind).toBe(true);
 });
 
 it('leaves a batch to a later attempt when the server asks for patience', async () => {

@@ -27,21 +27,29 @@ export async function idsOfFilter(pool: pg.Pool, accountId: string, filter: Emai
   return rows.map(({ id }) => id);
 }
 
-/** Saves a new batch with its emails; does nothing when that id exists. */
+/**
+ * Saves a new batch with its emails; does nothing when that id exists. Batches of an account are saved one after the other: a later
+ * one sees all earlier ones, and waits for those that change the same emails.
+ */
 export async function createBatch(
   db: Db,
   { id, accountId, change, emailIds }: { id: string; accountId: string; change: StoredBatchChange; emailIds: string[] },
 ): Promise<void> {
-  await db.execute(sql`
+  const isEmpty = emailIds.length === 0;
+  const save = sql`
     with batch as (
       insert into batches (id, account_id, change, total, status, created_at, completed_at)
       values (${id}, ${accountId}, ${JSON.stringify(change)}::jsonb, ${emailIds.length},
-        ${emailIds.length === 0 ? 'completed' : 'running'}, now(), ${emailIds.length === 0 ? sql`now()` : null})
+        ${isEmpty ? 'completed' : 'running'}, clock_timestamp(), ${isEmpty ? sql`clock_timestamp()` : null})
       on conflict (id) do nothing returning id
     )
     insert into batch_items (batch_id, position, account_id, email_id)
     select batch.id, e.position, ${accountId}, e.id
-    from batch, unnest(${sql.param(emailIds)}::text[]) with ordinality e (id, position)`);
+    from batch, unnest(${sql.param(emailIds)}::text[]) with ordinality e (id, position)`;
+  await db.transaction(async (tx) => {
+    await tx.execute(sql`select pg_advisory_xact_lock(hashtextextended(${`batches of ${accountId}`}, 0))`);
+    await tx.execute(save);
+  });
 }
 
 /** Reads a batch; undefined when the account has none with that id. */

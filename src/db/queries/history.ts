@@ -44,7 +44,7 @@ export async function readHistory(pool: pg.Pool, query: HistoryQuery): Promise<H
   const shown = rows.slice(0, limit);
   const hasMore = rows.length > limit;
   const isOldest = newestFirst ? !hasMore : after === null;
-  const before = isOldest ? await beginnings(pool, query, shown) : [];
+  const before = isOldest ? await beginnings(pool, query) : [];
   if (rows.length === 0 && before.length === 0) return undefined;
   const last = shown.at(-1);
   const entries = [...before, ...(newestFirst ? shown.toReversed() : shown).flatMap(entriesOf)];
@@ -56,27 +56,26 @@ export async function readHistory(pool: pg.Pool, query: HistoryQuery): Promise<H
   };
 }
 
+const INGESTED: readonly EventType[] = ['email.new', 'email.new.bounce', 'email.draft.new'];
+
 /** The entries without an event: the send of an email, and its ingest where that made no event. */
 async function beginnings(
   pool: pg.Pool,
   { accountId, objectId, sendWorkflowId }: HistoryQuery,
-  events: EventRow[],
 ): Promise<HistoryEntry[]> {
   const { rows } = await pool.query<{ kind: 'send' | 'ingested'; at: Date; status: string | null }>({
     name: 'history-beginnings',
     text: `
       select 'send' as kind, created_at as at, state as status from sends where id = $1 and account_id = $2
-      union all select 'ingested', created_at, null from emails where id = $1 and account_id = $2`,
+      union all select 'ingested', created_at, null from emails where id = $1 and account_id = $2
+        and not exists (select from events where object_id = $1 and account_id = $2 and type in ('${INGESTED.join("', '")}'))`,
     values: [objectId, accountId],
   });
-  const isIngested = events.some(({ type }) => kindOf(type) === 'ingested');
-  return rows
-    .filter(({ kind }) => kind === 'send' || !isIngested)
-    .map(({ kind, at, status }) => ({
-      at: at.toISOString(),
-      kind,
-      ...(status === null ? {} : { status, workflow_id: sendWorkflowId(objectId) }),
-    }));
+  return rows.map(({ kind, at, status }) => ({
+    at: at.toISOString(),
+    kind,
+    ...(status === null ? {} : { status, workflow_id: sendWorkflowId(objectId) }),
+  }));
 }
 
 function entriesOf({ id, type, sequence, created_at: at, deliveries }: EventRow): HistoryEntry[] {
@@ -91,7 +90,7 @@ function entriesOf({ id, type, sequence, created_at: at, deliveries }: EventRow)
 }
 
 function kindOf(type: EventType): HistoryKind {
-  if (type === 'email.new' || type === 'email.new.bounce' || type === 'email.draft.new') return 'ingested';
+  if (INGESTED.includes(type)) return 'ingested';
   return type.startsWith('email.') || type.startsWith('account.') ? 'changed' : 'event';
 }
 
