@@ -1,5 +1,6 @@
 import type { Client } from '@temporalio/client';
 import { type AlertDeps, sendAlerts } from '../alerts/send.ts';
+import { eraseDelivered } from '../db/coordination/removal.ts';
 import { announceWorker } from '../db/coordination/workers.ts';
 import { searchIndexMerger } from '../db/coordination/search-index.ts';
 import type { Db } from '../db/driver/client.ts';
@@ -87,6 +88,7 @@ export function maintenanceTasks(deps: MaintenanceDeps): Task[] {
     installation('resume changes of many emails without a workflow', 15 * SECOND, lost.batches),
     installation('resume replays without a workflow', 15 * SECOND, lost.replays),
     installation('put back what cancelled replays have left', MINUTE, () => finishCancelledReplays(db)),
+    installation('erase delivered events of excluded folders', MINUTE, () => eraseDelivered(db)),
     installation('reparse mail whose parsing timed out', 5 * MINUTE, () => startDueReparses(client, db)),
     ...(alerts ? [installation('send alerts', 10 * SECOND, () => sendAlerts({ ...alerts, db, logger }))] : []),
     ...(deps.disablesFailingEndpoints

@@ -41,6 +41,7 @@ const RELEASED = {
   '0024_login_slowness': '81883cc01c6186a74b9f6417c1493623b22665a228f74d4f5c8aa8e89ff75d91',
   '0025_followed_since': '44cc92feb52210b4344410928ebb3d906d12bb1e11b62afa6223ae49d43729b5',
   '0026_server_message_id': '2030c659c02a802a1c9c1379c57e2e10d36b3f140f98749d5699c271de9e7aaf',
+  '0027_events_to_erase': 'ec2cba16e2882461a856a0e44aeb36b0c82c44fbd4253bb93df79ed589d6169a',
 };
 
 let whole: TestDatabase;

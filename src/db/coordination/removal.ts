@@ -114,6 +114,8 @@ export const ERASED = '{}';
 export const IS_ERASED = sql.raw(`e.data = '${ERASED}'`);
 /** Whether the event `e` has its content, as the indexes of the feed have it. */
 export const IS_WHOLE = sql.raw(`e.data <> '${ERASED}'`);
+/** Whether a delivery of the event `e` is pending. */
+const IS_PENDING = sql.raw("exists (select from deliveries d where d.event_id = e.id and d.status = 'pending')");
 
 /** The erased `data` of an account's events: empty, except that the last one names the account. Those of an OAuth app hold nothing of it. */
 const ERASED_DATA = sql`case when e.type = 'account.remove'
@@ -134,23 +136,47 @@ export async function eraseEvents(
       update events e set data = ${ERASED_DATA} where e.id = any(array(
         select e.id from events e
         where e.account_id = ${accountId} and ${IS_WHOLE} and e.data <> ${ERASED_DATA}
-          and (${evenPending} or not exists (select from deliveries d where d.event_id = e.id and d.status = 'pending'))
+          and (${evenPending} or not ${IS_PENDING})
         limit ${ROWS_PER_STATEMENT}
       ))`),
   );
   const { rows } = await db.execute(
     sql`select from events e where e.account_id = ${accountId} and ${IS_WHOLE} and (e.data <> ${ERASED_DATA}
-      or (e.type = 'account.remove' or e.type like 'oauth_app.%') and exists (select from deliveries d where d.event_id = e.id and d.status = 'pending')) limit 1`,
+      or (e.type = 'account.remove' or e.type like 'oauth_app.%') and ${IS_PENDING}) limit 1`,
   );
   return rows.length === 0;
 }
 
-/** Erases the `data` of the events of these objects, except those with pending deliveries. The caller bounds their number. */
+/**
+ * Erases the `data` of the events of these objects, and notes those with pending deliveries for `eraseDelivered`. The caller
+ * bounds their number.
+ */
 export async function eraseEventsOf(db: Queryable, accountId: string, objectIds: readonly string[]): Promise<void> {
   await db.execute(sql`
-    update events e set data = '${sql.raw(ERASED)}'
-    where e.object_id = any(${sql.param(objectIds)}::text[]) and e.account_id = ${accountId} and ${IS_WHOLE}
-      and not exists (select from deliveries d where d.event_id = e.id and d.status = 'pending')`);
+    with own as (
+      select e.id, ${IS_PENDING} as is_pending from events e
+      where e.object_id = any(${sql.param(objectIds)}::text[]) and e.account_id = ${accountId} and ${IS_WHOLE}
+    ), noted as (
+      insert into events_to_erase (event_id) select id from own where is_pending on conflict do nothing
+    )
+    update events e set data = '${sql.raw(ERASED)}' from own where e.id = own.id and not own.is_pending`);
+}
+
+/** Erases the `data` of noted events whose deliveries have ended. */
+export async function eraseDelivered(db: Db): Promise<void> {
+  await inChunks(ROWS_PER_STATEMENT, () =>
+    db.execute(sql`
+      with due as (
+        delete from events_to_erase where event_id = any(array(
+          select e.event_id from events_to_erase e
+          where not exists (select from deliveries d where d.event_id = e.event_id and d.status = 'pending')
+          limit ${ROWS_PER_STATEMENT}
+        )) returning event_id
+      ), erased as (
+        update events e set data = '${sql.raw(ERASED)}' from due where e.id = due.event_id and ${IS_WHOLE}
+      )
+      select from due`),
+  );
 }
 
 /** Deletes the links that connected an account or were created to reconnect it: they hold data of its owner. */

@@ -86,6 +86,9 @@ export const events = pgTable(
   ],
 );
 
+/** Events of excluded folders whose deliveries were pending: their content is erased when these have ended. */
+export const eventsToErase = pgTable('events_to_erase', { eventId: text('event_id').primaryKey() });
+
 /**
  * The delivery log: one event to one endpoint, and what came of it. A row changes when an attempt has ended, and never while it
  * waits: what is to be delivered is in `pendingDeliveries`.

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { sql } from 'drizzle-orm';
-import { eraseEvents } from '../../../src/db/coordination/removal.ts';
+import { eraseDelivered, eraseEvents, eraseEventsOf } from '../../../src/db/coordination/removal.ts';
 import type { Db } from '../../../src/db/driver/client.ts';
 import { newId } from '../../../src/new-id.ts';
 import { type TestDatabase, testDatabase } from '../../helpers/servers/postgres.ts';
@@ -40,4 +40,39 @@ it('erases the events of one account without reading those of others', async () 
   );
   expect(rows).toEqual([{ account_id: neighbour, whole: OTHERS }]);
   expect(read).toBeLessThan(10 * OWN);
+});
+
+it('erases an event with a pending delivery when that has ended', async () => {
+  const { db, pool } = test.database;
+  const account = newId('account');
+  for (const [id, status] of [
+    ['evt_delivered', 'delivered'],
+    ['evt_waits', 'pending'],
+    ['evt_waits_longer', 'pending'],
+  ]) {
+    await pool.query(
+      `with event as (
+        insert into events (id, account_id, type, sequence, object_id, data, created_at)
+        select $1, $2, 'email.new', count(*) + 1, 'of_excluded', '{"email":{}}', now() from events where account_id = $2 returning *
+      )
+      insert into deliveries (id, event_id, endpoint_id, endpoint_url, account_id, event_type, object_id, status, created_at)
+      select 'dlv_' || id, id, 'we_1', 'http://127.0.0.1', account_id, type, object_id, $3, now() from event`,
+      [id, account, status],
+    );
+  }
+  const whole = async () => {
+    await eraseDelivered(db);
+    const { rows } = await pool.query(`select id from events where account_id = $1 and data <> '{}' order by id`, [
+      account,
+    ]);
+    return rows.map(({ id }) => id);
+  };
+  expect(await whole()).toEqual(['evt_delivered', 'evt_waits', 'evt_waits_longer']);
+  await eraseEventsOf(db, account, ['of_excluded']);
+  expect(await whole()).toEqual(['evt_waits', 'evt_waits_longer']);
+  await pool.query(`update deliveries set status = 'failed' where id = 'dlv_evt_waits'`);
+  expect(await whole()).toEqual(['evt_waits_longer']);
+  await pool.query(`delete from deliveries where id = 'dlv_evt_waits_longer'`);
+  expect(await whole()).toEqual([]);
+  expect((await pool.query('select from events_to_erase')).rowCount).toBe(0);
 });
