@@ -1,13 +1,15 @@
 import { htmlToPlain, stripTags, textToHtml } from '../html.ts';
 import { storable } from '../../runtime/storable.ts';
 import { decodeBytes, isUsefulHint } from './charsets.ts';
-import type { Part } from './part.ts';
+import { alternativesAround, type Part } from './part.ts';
 import type { ReadParts } from './read-parts.ts';
+import type { Entity } from './structure.ts';
 
 /** A text of a mail; not blank. */
 export interface BodyText {
   isHtml: boolean;
-  inAlternative: boolean;
+  /** a multipart/alternative around it also holds a text of the other kind */
+  hasOtherKind: boolean;
   text: string;
 }
 
@@ -39,36 +41,46 @@ const MAX_HINTS = 20;
  */
 export function readTexts({ parts, outside, charset }: ReadParts): BodyText[] {
   const hints = [...new Set([...parts.map((part) => part.charset), charset])].slice(0, MAX_HINTS);
-  const texts = parts.filter((part) => part.role !== 'file').map((part) => readText(part, hints));
+  const texts = parts.filter((part) => part.role !== 'file').map((part) => ({ part, text: readText(part, hints) }));
   const filled = texts.filter(({ text }) => /\S/.test(text));
-  if (filled.length > 0 || outside.length === 0) return filled;
+  if (filled.length > 0 || outside.length === 0) return withOtherKinds(filled);
   if (parts.some(({ mime, filename, disposition }) => CONTENT.test(mime) && !filename && disposition !== 'attachment'))
     return [];
   const text = unified(decodeBytes(outside, null, ...hints)).trim();
-  return text === '' || NOTE.test(text.slice(0, 400)) ? [] : [{ isHtml: false, inAlternative: false, text }];
+  return text === '' || NOTE.test(text.slice(0, 400)) ? [] : [{ isHtml: false, hasOtherKind: false, text }];
 }
 
-/** Joins texts into one HTML body, without a plain text that is an alternative of the HTML. */
+function withOtherKinds(texts: readonly { part: Part; text: string }[]): BodyText[] {
+  const holders = { html: new Set<Entity>(), plain: new Set<Entity>() };
+  for (const { part } of texts) {
+    const holding = part.role === 'html' ? holders.html : holders.plain;
+    for (const multipart of alternativesAround(part)) holding.add(multipart);
+  }
+  return texts.map(({ part, text }) => {
+    const isHtml = part.role === 'html';
+    const others = isHtml ? holders.plain : holders.html;
+    return { isHtml, hasOtherKind: alternativesAround(part).some((multipart) => others.has(multipart)), text };
+  });
+}
+
+/** Joins texts into one HTML body, without a plain text that is an alternative of HTML. */
 export function htmlBody(texts: readonly BodyText[]): string {
-  const hasHtml = texts.some(({ isHtml }) => isHtml);
-  const html = texts.filter(({ isHtml, inAlternative }) => isHtml || !hasHtml || !inAlternative);
+  const html = texts.filter(({ isHtml, hasOtherKind }) => isHtml || !hasOtherKind);
   return html.map(({ isHtml, text }) => (isHtml ? text : textToHtml(text))).join('<br/>\n');
 }
 
-/** Joins texts into one plain body, without an HTML that is an alternative of the text. */
+/** Joins texts into one plain body, without an HTML that is an alternative of plain text. */
 export function plainBody(texts: readonly BodyText[], toPlain: (html: string) => string): string {
-  const hasPlain = texts.some(({ isHtml }) => !isHtml);
-  const plain = texts.filter(({ isHtml, inAlternative }) => !isHtml || !hasPlain || !inAlternative);
+  const plain = texts.filter(({ isHtml, hasOtherKind }) => !isHtml || !hasOtherKind);
   return plain.map(({ isHtml, text }) => (isHtml ? toPlain(text) : text)).join('\n');
 }
 
-function readText(part: Part, hints: readonly (string | null)[]): BodyText {
+function readText(part: Part, hints: readonly (string | null)[]): string {
   const isHtml = part.role === 'html';
   const bytes = Buffer.isBuffer(part.content) ? part.content : Buffer.alloc(0);
   const own = isHtml ? charsetOfHtml(bytes) : null;
   const text = unified(decodeBytes(bytes, part.charset ?? (isUsefulHint(own) ? own : null), own, ...hints));
-  const flowed = part.flowed && !isHtml ? decodeFlowed(text, part.deleteSpace) : text;
-  return { isHtml, inAlternative: part.inAlternative, text: flowed };
+  return part.flowed && !isHtml ? decodeFlowed(text, part.deleteSpace) : text;
 }
 
 /** The charset in a meta element of HTML, for parts whose header names none. */

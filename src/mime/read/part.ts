@@ -25,9 +25,9 @@ export interface Part {
   location: string | null;
   /** has a cid and is in a multipart/related */
   inRelated: boolean;
-  /** identities of its multipart and of the multipart/alternative that it belongs to */
-  container: object | null;
-  alternatives: object | null;
+  /** its multipart, and the multipart/alternative that it belongs to */
+  container: Entity | null;
+  alternatives: Entity | null;
   size: number;
   content: Buffer | { path: string };
 }
@@ -117,6 +117,14 @@ function alternativesOf(leaf: Entity): Entity | null {
     if (entity.index > 0) return null;
   }
   return null;
+}
+
+/** Every multipart/alternative around a part, the innermost first. */
+export function alternativesAround({ container }: Part): Entity[] {
+  const found: Entity[] = [];
+  for (let entity = container; entity !== null; entity = entity.parent)
+    if (entity.type.value === 'multipart/alternative') found.push(entity);
+  return found;
 }
 
 function isWithin(leaf: Entity, type: string): boolean {

@@ -150,3 +150,55 @@ test('a line break in encoded words is a blank', async () => {
   expect(mail.subject).toBe('one two');
   expect(mail.headers.at(-1)?.value).toBe('a b');
 });
+
+describe('a text is left out only where an alternative of it is shown', () => {
+  const part = (type: string, content: string) => `Content-Type: ${type}\r\n\r\n${content}`;
+  const plain = (content: string) => part('text/plain', content);
+  const html = (content: string) => part('text/html', content);
+  const group = (type: string, boundary: string, ...parts: string[]) =>
+    part(
+      `multipart/${type}; boundary=${boundary}`,
+      `${parts.map((each) => `--${boundary}\r\n${each}\r\n`).join('')}--${boundary}--`,
+    );
+  const PDF_PART = part('application/pdf; name=a.pdf', 'x');
+
+  test.each([
+    [
+      'HTML whose alternative is missing, above the footer of a list',
+      group('mixed', 'a', group('alternative', 'b', html('The message')), plain('footer')),
+      { body: 'The message<br/>\n<p>footer</p>', bodyPlain: 'The message\nfooter' },
+    ],
+    [
+      'plain text beside an invitation, above a footer in HTML',
+      group('mixed', 'a', group('alternative', 'b', plain('The message'), part('text/calendar', 'x')), html('footer')),
+      { body: '<p>The message</p><br/>\nfooter', bodyPlain: 'The message\nfooter' },
+    ],
+    [
+      'two groups of alternatives',
+      group(
+        'mixed',
+        'a',
+        group('alternative', 'b', plain('one')),
+        group('alternative', 'c', plain('two'), html('<b>two</b>')),
+      ),
+      { body: '<p>one</p><br/>\n<b>two</b>', bodyPlain: 'one\ntwo' },
+    ],
+    [
+      'HTML with its images',
+      group('alternative', 'a', plain('text'), group('related', 'b', html('<b>text</b>'), PDF_PART)),
+      { body: '<b>text</b>', bodyPlain: 'text' },
+    ],
+    [
+      'HTML around a file, as Apple Mail writes it',
+      group('alternative', 'a', plain('text'), group('mixed', 'b', html('<b>te</b>'), PDF_PART, html('<b>xt</b>'))),
+      { body: '<b>te</b><br/>\n<b>xt</b>', bodyPlain: 'text' },
+    ],
+    [
+      'alternatives around alternatives',
+      group('alternative', 'a', plain('text'), group('alternative', 'b', html('<b>text</b>'))),
+      { body: '<b>text</b>', bodyPlain: 'text' },
+    ],
+  ])('%s', async (_, source, expected) => {
+    expect(await read(Buffer.from(`From: a@b.example\r\n${source}`))).toMatchObject(expected);
+  });
+});
