@@ -185,6 +185,28 @@ describe('headers', () => {
     expect((await read(mixed('--b\r\nContent-Type: text/plain\r\nhello\r\n--b--\r\n'))).bodyPlain).toBe('hello');
     expect((await read(mixed('--b\r\nhello\r\n--b--\r\n'))).bodyPlain).toBe('hello');
   });
+
+  test('a part without an empty line keeps its content before another part', async () => {
+    const bare = (type: string, content: string) => `Content-Type: ${type}\r\n${content}`;
+    const body = [
+      bare('text/plain', 'hello'),
+      bare('application/zip; name=a.zip\r\nContent-Transfer-Encoding: base64', 'Ynl0ZXM='),
+      file('b.zip'),
+    ];
+    expect(seen(await read(mixed(`${body.map((part) => `--b\r\n${part}\r\n`).join('')}--b--`)))).toEqual({
+      plain: 'hello',
+      files: [
+        ['a.zip', 'bytes'],
+        ['b.zip', 'bytes'],
+      ],
+    });
+  });
+
+  test('a stray line in the header of a part does not end it', async () => {
+    const part =
+      'Content-Type: application/zip; name=a.zip\r\nno field\r\nContent-Transfer-Encoding: base64\r\n\r\nYnl0ZXM=';
+    expect(seen(await read(mixed(`--b\r\n${text('hello')}\r\n--b\r\n${part}\r\n--b--`)))).toEqual(TEXT_AND_FILE);
+  });
 });
 
 describe('named texts', () => {

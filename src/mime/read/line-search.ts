@@ -38,13 +38,16 @@ export function heldBack(data: Buffer, at: number, isFresh: boolean): number {
 const MAX_STRAY = 8 * 1024;
 const MAX_STRAY_LINES = 50;
 
-/** Where a known field precedes the next empty line: the header continues after an invalid line. -1: nowhere. */
-export function nextKnownField(data: Buffer, from: number): number {
+/**
+ * Where a known field precedes the next empty line: the header continues after an invalid line. -1: nowhere. In a part, a line
+ * that may be a delimiter ends the search as well: the field behind it is of another part.
+ */
+export function nextKnownField(data: Buffer, from: number, isPart: boolean): number {
   const near = data.subarray(from, from + MAX_STRAY);
   let at = 0;
   for (let count = 0; count < MAX_STRAY_LINES; count++) {
     const line = lineAt(near, at, true);
-    if (line === null || line.text === '') return -1;
+    if (line === null || line.text === '' || (isPart && line.text.startsWith('--'))) return -1;
     if (KNOWN_FIELD.test(line.text)) return from + at;
     at = line.end;
   }

@@ -158,7 +158,7 @@ export class StructureReader {
     }
     // Not a field, without an empty line before it: the text begins here, unless it is a stray line of the header.
     if (this.lines.length > 0) {
-      if (this.fieldAt < end) this.fieldAt = nextKnownField(data, end);
+      if (this.fieldAt < end) this.fieldAt = nextKnownField(data, end, this.levels.length > 0);
       if (this.fieldAt >= end) return end;
     }
     this.finishHeader();
