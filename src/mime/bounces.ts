@@ -305,12 +305,25 @@ function fieldsOf(group: string): Map<string, string> {
   return fields;
 }
 
-/** `rfc822; a@b` → `a@b`; null without an address. */
+/** `rfc822; a@b (Bob)` → `a@b`, and the escapes of RFC 6533 as what they stand for; null without an address. */
 function addressOf(value: string | undefined): string | null {
-  const address = typed(value)
-    ?.replace(/^[<"']+|[>"']+$/g, '')
+  const text = typed(value)
+    ?.replace(COMMENT, (found) => (found.startsWith('"') ? found : ''))
+    .trim()
+    .replace(/^(?:[<']|"(?![^"]*"@))+|[>"']+$/g, '')
     .trim();
+  const address = /^\s*utf-8\s*;/i.test(value ?? '') ? text?.replace(ESCAPED, unescaped) : text;
   return address?.includes('@') ? address.slice(0, 320) : null;
+}
+
+/** A comment (RFC 5322 3.2.2), or a quoted string, in which parentheses begin none. */
+const COMMENT = /"(?:[^"\\]|\\.){0,300}"|\((?:[^()\\]|\\.|\([^()]{0,300}\)){0,300}\)/g;
+/** A character beyond ASCII in an address of the type utf-8 (RFC 6533 3). */
+const ESCAPED = /\\x\{([0-9a-f]{1,6})\}/gi;
+
+function unescaped(found: string, hex: string): string {
+  const code = Number.parseInt(hex, 16);
+  return code <= 0x10ffff ? String.fromCodePoint(code) : found;
 }
 
 /** `type; text` → text. */

@@ -63,6 +63,18 @@ describe('the report of a bounce', () => {
     expect(bounce).toEqual({ recipient, action, status, diagnostic, recipients, messageIds: ['<orig-1@example.net>'] });
   });
 
+  test.each([
+    ['rfc822; gone@x.y (Bob)', 'gone@x.y'],
+    ['rfc822; (the (old) list) <gone@x.y>', 'gone@x.y'],
+    ['rfc822; "a (b)"@x.y', '"a (b)"@x.y'],
+    ['utf-8; j\\x{F6}rg\\x{1F37A}@b\\x{FC}cher.example (J\\x{F6}rg)', 'jörg🍺@bücher.example'],
+    ['utf-8; a\\x{110000}@x.y', 'a\\x{110000}@x.y'],
+    ['rfc822; a\\x{F6}@x.y', 'a\\x{F6}@x.y'],
+  ])('the recipient of %s', (field, recipient) => {
+    const text = `Reporting-MTA: dns; mx\r\n\r\nFinal-Recipient: ${field}\r\nAction: failed\r\nStatus: 5.1.1`;
+    expect(readBounce(facts({ parts: [{ mime: 'message/delivery-status', text }] }))?.recipient).toBe(recipient);
+  });
+
   test('of several recipients the one that failed', () => {
     const text = [
       'Reporting-MTA: dns; mx',
