@@ -15,6 +15,7 @@ import {
   parseAddresses,
   plainAddress,
   toCrlf,
+  withDecodedName,
 } from './encoding.ts';
 import { cappedReferences, type Envelope, type OutgoingMessage, type OutgoingAttachment } from './outgoing-message.ts';
 
@@ -75,7 +76,7 @@ type Addressed = Pick<OutgoingMessage, 'from' | 'to' | 'cc' | 'bcc'> &
 /** The addresses of Reply-To: a header of this name replaces `replyTo`. */
 function replyToOf({ replyTo = [], headers = [] }: Addressed): Recipient[] {
   const named = headers.filter(({ name }) => /^reply-to$/i.test(name));
-  return named.length > 0 ? named.flatMap(({ value }) => parseAddresses(value)) : replyTo;
+  return named.length > 0 ? named.flatMap(({ value }) => parseAddresses(value).map(withDecodedName)) : replyTo;
 }
 
 /** Headers that OutgoingMessage has fields for, or that compose writes. */

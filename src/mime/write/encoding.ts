@@ -3,6 +3,7 @@ import addressparser from 'nodemailer/lib/addressparser';
 import { encodeWord } from 'nodemailer/lib/mime-funcs';
 import MimeNode from 'nodemailer/lib/mime-node';
 import type { Recipient } from '../../contract/sending.ts';
+import { replaceEncodedWords } from '../read/encoded-words.ts';
 import { readFieldValue } from '../read/field-value.ts';
 
 /*
@@ -77,6 +78,14 @@ export function parseAddresses(value: string): Recipient[] {
     address || name ? [{ email: address, ...(name ? { display_name: name } : {}) }] : [],
   );
 }
+
+/** A mailbox of parseAddresses with its name as readers see it: encoded words would be encoded a second time. */
+export function withDecodedName({ email, display_name: name }: Recipient): Recipient {
+  return { email, ...(name === undefined ? {} : { display_name: decodedWords(name) }) };
+}
+
+/** Text with its encoded words (RFC 2047) decoded. */
+export const decodedWords = (text: string): string => replaceEncodedWords(text, (words) => words);
 
 function encodeAddress({ email, display_name: name = '' }: Recipient): string {
   const address = email.trim() === '' ? '' : plainAddress(email);

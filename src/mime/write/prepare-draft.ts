@@ -1,11 +1,11 @@
 import type { Recipient } from '../../contract/sending.ts';
 import { newMessageId, readMessageId, readMessageIds, writableId } from '../message-ids.ts';
 import { decodeHeaderBytes } from '../read/charsets.ts';
-import { replaceEncodedWords } from '../read/encoded-words.ts';
 import { decodeHeader, readHeaderLine } from '../read/headers.ts';
 import { envelopeOf } from './compose.ts';
 import { privateHeadersIn } from './draft-headers.ts';
 import {
+  decodedWords,
   encodeAddresses,
   encodeParameters,
   encodeValue,
@@ -13,6 +13,7 @@ import {
   headerLine,
   parseAddresses,
   toCrlf,
+  withDecodedName,
 } from './encoding.ts';
 import { cappedReferences, type Envelope } from './outgoing-message.ts';
 
@@ -141,13 +142,6 @@ function encodedAs(key: string, value: string): string {
   if (/^(in-reply-to|references)$/.test(key)) return cappedReferences(readMessageIds(value)).join(' ');
   return /^content-(type|disposition)$/.test(key) ? encodeParameters(value) : encodeValue(decodedWords(value));
 }
-
-function withDecodedName({ email, display_name: name }: Recipient): Recipient {
-  return { email, ...(name === undefined ? {} : { display_name: decodedWords(name) }) };
-}
-
-/** Encoded words of the draft would be encoded a second time. */
-const decodedWords = (text: string): string => replaceEncodedWords(text, (words) => words);
 
 /** Where the empty line that ends the header begins and ends; both at the end of a message that is all header. */
 function endOfHeader(source: Buffer): { start: number; end: number } {

@@ -1,7 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { simpleParser } from 'mailparser';
+import { compose } from '../../../src/mime/write/compose.ts';
 import { prepareDraft } from '../../../src/mime/write/prepare-draft.ts';
-import { GIVEN } from '../outgoing-messages.ts';
+import { GIVEN, outgoingMessage } from '../outgoing-messages.ts';
 
 /* Drafts of other programs whose fields have to be written anew: readers get the text of their encoded words. */
 
@@ -25,5 +26,15 @@ describe('encoded words are not encoded a second time', () => {
     const mail = await sent(`From: ${NAME} M\xfcller <a@x.test>`, 'Subject: =?UTF-8?Q?J=C3=B6rg?= M\xfcller');
     expect(mail.from?.value).toEqual([{ name: 'Jörg, B Müller', address: 'a@x.test' }]);
     expect(mail.subject).toBe('Jörg Müller');
+  });
+
+  test('in a Reply-To among the custom headers', async () => {
+    const header = { name: 'Reply-To', value: `${NAME} <answers@x.test>, "=?UTF-8?Q?B=C3=B6?=" <bo@x.test>` };
+    const source = await compose(outgoingMessage({ custom_headers: [header] }), { keepBcc: false });
+    const { replyTo } = await simpleParser(source);
+    expect(replyTo?.value).toEqual([
+      { name: 'Jörg, B', address: 'answers@x.test' },
+      { name: 'Bö', address: 'bo@x.test' },
+    ]);
   });
 });
