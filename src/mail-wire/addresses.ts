@@ -1,4 +1,4 @@
-import { domainToUnicode } from 'node:url';
+import { domainToASCII, domainToUnicode } from 'node:url';
 
 /*
  * A domain beyond ASCII has two forms (RFC 5890): `bücher.example`, and `xn--bcher-kva.example` in mail. Users see the
@@ -20,6 +20,12 @@ export function withUnicodeDomain(address: string): string {
 export function withUnicodeDomains(text: string): string {
   // looked for at the beginnings of runs only: at every character of a long one it would take minutes
   return text.replace(/(?<![a-z0-9.-])[a-z0-9.-]*xn--[a-z0-9.-]+/gi, unicodeDomain);
+}
+
+/** A domain in the form that mail has, in lower case; '' for one beyond ASCII that has none. */
+export function asciiDomain(domain: string): string {
+  if (!/[^\0-\x7f]/.test(domain)) return domain.toLowerCase();
+  return domain.length > LONGEST || NO_HOST.test(domain) ? '' : domainToASCII(domain);
 }
 
 function unicodeDomain(domain: string): string {

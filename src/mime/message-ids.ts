@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { asciiDomain } from '../mail-wire/addresses.ts';
 import { storable } from '../runtime/storable.ts';
 
 /** Longer ids are cut (in characters): RFC 5322 limits lines, and index entries are bounded. */
@@ -42,7 +43,7 @@ export function newMessageId(fromAddress: string): string {
 
 /** The Message-ID of 16 secret bytes: a bounce or an answer that names it comes from a recipient of the mail. */
 export function messageIdOf(fromAddress: string, bytes: Buffer): string {
-  const domain = fromAddress.slice(fromAddress.lastIndexOf('@') + 1).toLowerCase();
+  const domain = asciiDomain(fromAddress.slice(fromAddress.lastIndexOf('@') + 1));
   const usable = /^(?=.{1,253}$)[a-z0-9-]+(\.[a-z0-9-]+)*$/.test(domain) ? domain : FALLBACK_DOMAIN;
   return `<${bytes.toString('hex')}@${usable}>`;
 }

@@ -416,6 +416,10 @@ describe('envelope', () => {
 describe('new Message-IDs', () => {
   test.each([
     ['owner@Example.test', 'example.test'],
+    ['owner@Bücher.example', 'xn--bcher-kva.example'],
+    ['owner@xn--bcher-kva.example', 'xn--bcher-kva.example'],
+    ['owner@bücher.example/x', 'localhost.invalid'],
+    [`owner@${'ü'.repeat(300)}.example`, 'localhost.invalid'],
     ['broken', 'broken'],
     ['', 'localhost.invalid'],
     ['a@b c', 'localhost.invalid'],
