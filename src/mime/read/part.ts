@@ -41,7 +41,7 @@ const TOKEN = /^[!#$%&'*+.^_`|~0-9a-z-]+$/i;
 /** Programs write the name of an encoding into the wrong field. */
 const ENCODING = /^(quoted-printable|base64|7bit|8bit|binary)$/i;
 
-/** Describes a leaf from its header. `before`: the parts before it; `hint`: the charset of raw 8-bit names. */
+/** Describes a leaf from its header. `before`: the parts before it; `hint`: the charset of raw 8-bit values. */
 export function describePart(leaf: Entity, before: readonly Part[], hint: string | null): Part {
   const { type, disposition: given, fields } = leaf;
   const isOwn = TOKEN.test(given.value) && !given.value.startsWith('=?') && !ENCODING.test(given.value);
@@ -50,7 +50,8 @@ export function describePart(leaf: Entity, before: readonly Part[], hint: string
   const toName = (value: string | undefined) => readName(value, isRaw ? hint : undefined);
   const filename = toName(given.params['filename']) ?? toName(type.params['name']);
   const mime = mimeOf(leaf, filename);
-  const cid = contentIdOf(fields.find(({ key }) => key === 'content-id')?.raw ?? '');
+  const rawOf = (name: string): string => fields.find(({ key }) => key === name)?.raw ?? '';
+  const cid = contentIdOf(decodeHeaderBytes(rawOf('content-id'), hint));
   const alternatives = alternativesOf(leaf);
   const part: Part = {
     role: 'file',
@@ -64,7 +65,7 @@ export function describePart(leaf: Entity, before: readonly Part[], hint: string
     inAlternative: isWithin(leaf, 'multipart/alternative'),
     filename,
     cid,
-    location: fields.find(({ key }) => key === 'content-location')?.raw.replace(/[\s"]+/g, '') || null,
+    location: decodeHeaderBytes(rawOf('content-location'), hint).replace(/[\s"]+/g, '') || null,
     inRelated: cid !== null && isWithin(leaf, 'multipart/related'),
     container: leaf.parent,
     alternatives,
@@ -139,8 +140,8 @@ function readName(value: string | undefined, hint?: string | null): string | nul
   return text.trim() === '' ? null : text;
 }
 
-function contentIdOf(raw: string): string | null {
-  return raw.trim().replace(/^<|>$/g, '').trim() || null;
+function contentIdOf(value: string): string | null {
+  return value.trim().replace(/^<|>$/g, '').trim() || null;
 }
 
 const MEDIA_TYPE = /^[a-z0-9!#$&^_.+-]{1,100}\/[a-z0-9!#$&^_.+-]{1,100}$/;

@@ -104,6 +104,17 @@ test('an image that the HTML shows by its Content-Location is no file for the re
   ]);
 });
 
+test('an image that the HTML shows is found by a reference beyond ASCII (RFC 6532)', async () => {
+  const image = (field: string) => `--b\r\nContent-Type: image/gif; name=a.gif\r\n${field}\r\n\r\nGIF`;
+  const html = '--b\r\nContent-Type: text/html\r\n\r\n<img src="cid:grün@b.example"><img src="grün.gif">';
+  const body = [html, image('Content-ID: <grün@b.example>'), image('Content-Location: grün.gif'), '--b--'].join('\r\n');
+  const { attachments } = await read(multipart('mixed', body));
+  expect(attachments.map(({ cid, inline }) => [cid, inline])).toEqual([
+    ['grün@b.example', true],
+    [null, true],
+  ]);
+});
+
 test('the sender in the text of a bounce is not the recipient', async () => {
   const { bounce } = await read(
     message(
