@@ -140,7 +140,7 @@ function partOf(attachment: OutgoingAttachment, number: number): MailComposerAtt
   const content = /^message\//i.test(type) ? Buffer.from(toCrlf(attachment.content)) : attachment.content;
   const encoding = /^message\//i.test(type) ? messageEncoding(content) : 'base64';
   return {
-    filename: filename ?? (cid !== null ? false : `attachment-${number}.${libmime.detectExtension(type)}`),
+    filename: filename ?? (cid !== null && isKnownAsFile(type) ? false : `attachment-${number}.${endingOf(type)}`),
     // a message that cannot be sent as a message is sent as plain bytes
     contentType: encoding === null ? 'application/octet-stream' : type,
     contentTransferEncoding: encoding ?? 'base64',
@@ -150,6 +150,13 @@ function partOf(attachment: OutgoingAttachment, number: number): MailComposerAtt
     content: content.length > PIECE ? inPieces(content) : content,
   };
 }
+
+/** Whether readers take a part without a name for a file: not for a text of the body, as an invalid type counts too (RFC 2045 5.2). */
+function isKnownAsFile(type: string): boolean {
+  return /^(?!text\/(?:plain|html)\b)[\w!#$&^.+-]+\/[\w!#$&^.+-]/i.test(type);
+}
+
+const endingOf = (type: string): string => libmime.detectExtension(type.replace(/;.*/s, '').trim());
 
 /** The media type that is declared, else that of the file name's ending. */
 function typeOf({ contentType, filename }: OutgoingAttachment): string {
