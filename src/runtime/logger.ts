@@ -1,5 +1,6 @@
 import { type DestinationStream, type Logger, pino } from 'pino';
 
+import { openLineOutput } from './line-output.ts';
 import { currentRequestId } from './request-context.ts';
 
 export type { Logger } from 'pino';
@@ -48,32 +49,26 @@ let standardOutput: DestinationStream | undefined;
 const GATHER_MS = 50;
 /** Bytes that a pipe accepts atomically (PIPE_BUF of Linux): lines of several processes do not mix. */
 const PIPE_LENGTH = 4096;
-/** Without a reader, lines stay in memory up to this many bytes; further ones are dropped. */
-const UNREAD_LENGTH = 4 * 1024 * 1024;
 const WARN = 40;
 
 /**
  * Writes lines to an open file in batches: immediately after a warning or an error, and when the process exits. A killed
- * process may lose the last ones. Never waits for the reader.
+ * process may lose the last ones. Never waits for the reader; lines that cannot be written are dropped.
  */
 export function gatherLines(fd: number): DestinationStream {
-  // not its own `minLength`, whose flush never ends when the reader of a pipe has exited
-  const output = pino.destination({ dest: fd, sync: false, maxLength: UNREAD_LENGTH });
+  const output = openLineOutput(fd);
   let gathered = '';
   let timer: NodeJS.Timeout | undefined;
-  const flush = () => {
+  const take = () => {
     clearTimeout(timer);
     timer = undefined;
     const lines = gathered;
     gathered = '';
-    if (lines !== '') output.write(lines);
+    return lines;
   };
-  const end = () => {
-    flush();
-    output.flushSync();
-  };
-  // before pino's own, which ends it
-  process.prependListener('beforeExit', end).prependListener('exit', end);
+  const flush = () => output.write(take());
+  const end = () => output.writeLast(take());
+  process.on('beforeExit', end).on('exit', end);
   return {
     // pino sets `lastLevel` where this is true
     ...{ [Symbol.for('pino.metadata')]: true, lastLevel: 0 },

@@ -1,9 +1,9 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, openSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate, setTimeout } from 'node:timers/promises';
 import { Writable } from 'node:stream';
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { createLogger, gatherLines } from '../../src/runtime/logger.ts';
@@ -149,6 +149,98 @@ describe('gathered lines', () => {
     const ended = once(child, 'exit', { signal: AbortSignal.timeout(8_000) });
     try {
       expect(await ended).toEqual([7, null]);
+    } finally {
+      child.kill('SIGKILL');
+    }
+  });
+
+  const hasFullDevice = existsSync('/dev/full');
+
+  (hasFullDevice ? it : it.skip)(
+    'are dropped on a full disk, while the process continues and ends at a signal',
+    async () => {
+      const child = spawn(
+        process.execPath,
+        [
+          '--input-type=module',
+          '-e',
+          `import { createLogger } from ${JSON.stringify(built)};
+        const logger = createLogger('info', 'test');
+        let turns = 0;
+        setInterval(() => {
+          logger[turns % 2 ? 'info' : 'error']('a line');
+          process.stderr.write(\`turn \${++turns}\\n\`);
+        }, 20);
+        process.on('SIGTERM', () => process.exit(7));`,
+        ],
+        { stdio: ['ignore', openSync('/dev/full', 'a'), 'pipe'] },
+      );
+      const ended = once(child, 'exit', { signal: AbortSignal.timeout(8_000) });
+      ended.catch(() => {});
+      try {
+        let turns = '';
+        child.stderr.on('data', (chunk: Buffer) => (turns += chunk.toString()));
+        await waitFor(async () => turns.includes('turn 20'));
+        child.kill('SIGTERM');
+        expect(await ended).toEqual([7, null]);
+      } finally {
+        child.kill('SIGKILL');
+      }
+    },
+  );
+
+  (hasFullDevice ? it : it.skip)('do not stop a process whose disk is found full when it exits', () => {
+    for (const end of ['', 'process.exit(3);']) {
+      const { status } = spawnSync(
+        process.execPath,
+        [
+          '--input-type=module',
+          '-e',
+          `import { createLogger } from ${JSON.stringify(built)};
+          createLogger('info', 'test').info('the last one');
+          ${end}`,
+        ],
+        { stdio: ['ignore', openSync('/dev/full', 'a'), 'ignore'], timeout: 8_000 },
+      );
+      expect(status).toBe(end === '' ? 0 : 3);
+    }
+  });
+
+  // a limit on the size of files refuses writes as a full disk does
+  const hasLimits = spawnSync('prlimit', ['--version']).status === 0;
+
+  (hasLimits ? it : it.skip)('are written again when the disk has space, each on a line', async () => {
+    const path = join(dir, 'limited.log');
+    const child = spawn(
+      'prlimit',
+      [
+        '--fsize=1000:unlimited',
+        process.execPath,
+        '--input-type=module',
+        '-e',
+        `import { createLogger } from ${JSON.stringify(built)};
+        const logger = createLogger('info', 'test');
+        let turns = 0;
+        setInterval(() => logger.error({ turn: ++turns }, 'a line'), 10);`,
+      ],
+      { stdio: ['ignore', openSync(path, 'a'), 'inherit'] },
+    );
+    const lines = () => readFileSync(path, 'utf8').split('\n');
+    const turnOf = (line = '') => /"turn":(\d+),.*\}$/.exec(line)?.[1];
+    try {
+      await waitFor(async () => statSync(path).size === 1000);
+      const before = lines();
+      // half of the line is there
+      expect(turnOf(before.at(-1))).toBeUndefined();
+      await setTimeout(100);
+      expect(spawnSync('prlimit', ['--pid', `${child.pid}`, '--fsize=unlimited:unlimited']).status).toBe(0);
+      await waitFor(async () => lines().length > before.length + 3);
+      const after = lines()
+        .slice(before.length, -1)
+        .map((line) => Number(turnOf(line)));
+      expect(after).not.toContain(NaN);
+      // lines were dropped
+      expect(after[0]).toBeGreaterThan(before.length + 3);
     } finally {
       child.kill('SIGKILL');
     }
