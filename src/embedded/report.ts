@@ -11,10 +11,21 @@ export interface Report {
 const QUIET_MS = 2000;
 const PLAIN_EVERY_MS = 10_000;
 
-/** Writes to `out`: a line that is rewritten every second on a terminal, a new line every 10 s elsewhere. */
+/**
+ * Writes to `out`: a line that is rewritten every second on a terminal, a new line every 10 s elsewhere. What cannot be written
+ * (a full disk, a reader that has exited) is dropped.
+ */
 export function createReport(out: NodeJS.WriteStream): Report {
+  out.off('error', ignore).on('error', ignore);
+  const print = (text: string) => {
+    try {
+      out.write(text);
+    } catch {
+      // the stream of a file may throw
+    }
+  };
   return {
-    line: (text) => void out.write(`${text}\n`),
+    line: (text) => print(`${text}\n`),
     during: async (what, work) => {
       const begin = performance.now();
       let detail = '';
@@ -23,7 +34,7 @@ export function createReport(out: NodeJS.WriteStream): Report {
       const show = () => {
         shown = true;
         const text = `${what} … ${seconds()}${detail === '' ? '' : ` (${detail})`}`;
-        out.write(out.isTTY ? `\r\u001b[2K${text.slice(0, (out.columns || 80) - 1)}` : `${text}\n`);
+        print(out.isTTY ? `\r\u001b[2K${text.slice(0, (out.columns || 80) - 1)}` : `${text}\n`);
       };
       let timer = setTimeout(() => {
         show();
@@ -31,7 +42,7 @@ export function createReport(out: NodeJS.WriteStream): Report {
       }, QUIET_MS);
       const end = (word: string) => {
         clearTimeout(timer);
-        if (shown) out.write(`${out.isTTY ? '\r\u001b[2K' : ''}${what}: ${word} after ${seconds()}\n`);
+        if (shown) print(`${out.isTTY ? '\r\u001b[2K' : ''}${what}: ${word} after ${seconds()}\n`);
       };
       try {
         const result = await work((text) => (detail = text));
@@ -44,3 +55,6 @@ export function createReport(out: NodeJS.WriteStream): Report {
     },
   };
 }
+
+/** Without a listener, an error of the stream would end the process. */
+function ignore(): void {}
