@@ -25,7 +25,9 @@ export const ALERT_TIMES: AlertTimes = { settleMs: 30_000, gapMs: 5 * 60_000 };
 
 /** Longer than an attempt takes. */
 const LEASE_MS = 2 * 60_000;
-const RETRIES_MS = [15_000, 60_000, 5 * 60_000, 15 * 60_000, 30 * 60_000];
+/** No message is due later than this from now. */
+const LONGEST_WAIT_MS = 30 * 60_000;
+const RETRIES_MS = [15_000, 60_000, 5 * 60_000, 15 * 60_000, LONGEST_WAIT_MS];
 const GIVEN_UP_AFTER_MS = 24 * 60 * 60_000;
 /** Problems that a message lists. */
 const LISTED = 100;
@@ -62,12 +64,18 @@ async function recordProblems(tx: Queryable, { backlog, now }: Look): Promise<vo
 }
 
 async function isMessageDue(tx: Queryable, { now, times }: Look): Promise<boolean> {
-  const before = (ms: number) => sql`${new Date(now.getTime() - ms).toISOString()}::timestamptz`;
+  // clocks of workers differ a little; what is far in the future is of a clock that was set back since
+  const isRecent = (column: string, ms: number) =>
+    sql`(${sql.identifier(column)} > ${timeAt(now, -ms)} and ${sql.identifier(column)} < ${timeAt(now, ms)})`;
   const { rows } = await tx.execute<{ due: boolean }>(sql`
-    select exists (select from alerts where closed_at is null and opened_in is null and opened_at <= ${before(times.settleMs)})
+    select exists (select from alerts where closed_at is null and opened_in is null and not ${isRecent('opened_at', times.settleMs)})
         or exists (select from alerts where closed_at is not null and closed_in is null) as due
-    where not exists (select from alert_messages where created_at > ${before(times.gapMs)})`);
+    where not exists (select from alert_messages where ${isRecent('created_at', times.gapMs)})`);
   return rows[0]?.due ?? false;
+}
+
+function timeAt(now: Date, ms: number): ReturnType<typeof sql> {
+  return sql`${new Date(now.getTime() + ms).toISOString()}::timestamptz`;
 }
 
 async function makeMessages(tx: Queryable, { channels, installation, now }: Look): Promise<number> {
@@ -130,7 +138,7 @@ export interface DueMessage {
   attempts: number;
 }
 
-/** Takes a message that is due, for one attempt; undefined: none is. */
+/** Takes a message that is due, by this clock or by one that was set back since, for one attempt; undefined: none is. */
 export async function claimMessage(db: Queryable, now: Date): Promise<DueMessage | undefined> {
   const { rows } = await db.execute<{
     id: string;
@@ -139,9 +147,10 @@ export async function claimMessage(db: Queryable, now: Date): Promise<DueMessage
     created_at: string;
     attempts: number;
   }>(sql`
-    update alert_messages set attempts = attempts + 1, due_at = ${new Date(now.getTime() + LEASE_MS).toISOString()}
+    update alert_messages set attempts = attempts + 1, due_at = ${timeAt(now, LEASE_MS)}
     where id = (
-      select id from alert_messages where sent_at is null and failed_at is null and due_at <= ${now.toISOString()}
+      select id from alert_messages where sent_at is null and failed_at is null
+        and (due_at <= ${timeAt(now, 0)} or due_at > ${timeAt(now, LONGEST_WAIT_MS)})
       order by created_at, id limit 1 for update skip locked
     ) returning id, channel, body, created_at, attempts`);
   const row = rows[0];

@@ -224,4 +224,38 @@ describe('alerts', () => {
     expect(await settleMessage(db, third, 'the response was 500', after(25 * 60))).toBe('failed');
     expect(await claimMessage(db, after(48 * 60))).toBeUndefined();
   });
+
+  it('are made and sent as ever after the clock was ahead and is set back', async () => {
+    const { db } = test.database;
+    const day = 24 * 60;
+    await disconnected('Ada', 'imap.example.org');
+    await look(day);
+    expect(await look(day + 1)).toBe(1);
+    const first = await claimMessage(db, after(day + 1));
+    if (first) await settleMessage(db, first, 'the response was 500', after(day + 1));
+    await disconnected('Bob', 'imap.example.net');
+    await look(day + 2);
+    // the clock is right again
+    expect(await look(0)).toBe(1);
+    expect(await claimMessage(db, after(0))).toMatchObject({ body: { opened: [{ name: 'Bob' }] } });
+    expect(await claimMessage(db, after(0))).toMatchObject({ id: first?.id });
+    expect(await claimMessage(db, after(0))).toBeUndefined();
+    await recover();
+    expect(await look(1)).toBe(0);
+    expect(await look(5.1)).toBe(1);
+  });
+
+  it('are not repeated sooner by a worker whose clock is a little behind', async () => {
+    const { db } = test.database;
+    await disconnected('Ada', 'imap.example.org');
+    await look(0);
+    expect(await look(0.49)).toBe(0);
+    expect(await look(-0.1)).toBe(0);
+    expect(await look(1)).toBe(1);
+    await disconnected('Bob', 'imap.example.net');
+    await look(1);
+    expect(await look(0.9)).toBe(0);
+    expect(await claimMessage(db, after(0.9))).toBeUndefined();
+    expect(await look(2)).toBe(0);
+  });
 });
