@@ -33,8 +33,8 @@ function withoutLinks(body: string): string {
 }
 
 const IMAGE = /<img\b[^<>]{0,2000}>/gi;
-/** A width or height, as an attribute or a style. */
-const SIDE = (name: string) => new RegExp(`\\b${name}\\s*(?:=\\s*["']?|:)\\s*[01](?:px)?(?=["'\\s;>])`, 'i');
+/** A width or height, as an attribute or a style; no two adjacent `\s*`, which would be quadratic. */
+const SIDE = (name: string) => new RegExp(`\\b${name}\\s*(?:=\\s*(?:["']\\s*)?|:\\s*)[01](?:px)?(?=["'\\s;>])`, 'i');
 const [WIDTH, HEIGHT] = [SIDE('width'), SIDE('height')];
 
 /** Removes images of one pixel or none, which show nothing and would tell the sender that the email is read. */

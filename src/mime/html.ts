@@ -6,7 +6,7 @@ import { compile, type FormatCallback } from 'html-to-text';
 
 const ESCAPES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' };
 const LINK = /\bhttps?:\/\/[^\s<>"'\u0000-\u0020]{1,2000}/gi;
-const AFTER_LINK = /[.,;:!?)\]}*_]+$/;
+const AFTER_LINK = /(?<![.,;:!?)\]}*_])[.,;:!?)\]}*_]+$/;
 
 /** Escapes the five characters that have a meaning in HTML. */
 export function escapeHtml(text: string): string {

@@ -153,7 +153,7 @@ class LinkReader implements Callbacks {
 /** A URL as browsers read it (WHATWG URL 4.4): without surrounding white space and line breaks. */
 function targetOf(value: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: browsers strip them
-  return value.replace(/^[\0-\x20]+|[\0-\x20]+$/g, '').replace(/[\t\r\n]/g, '');
+  return value.replace(/^[\0-\x20]+|(?<![\0-\x20])[\0-\x20]+$/g, '').replace(/[\t\r\n]/g, '');
 }
 
 function isTracked({ target, text }: Link, kept: ReadonlySet<string>): boolean {
@@ -252,7 +252,7 @@ export function untrackHtml(html: string, trackingId: string, links: readonly st
   if (!html.includes(trackingId)) return html;
   return html
     .replace(new RegExp(`<img src="[^"<>]*/t/o/${trackingId}\\.gif"[^<>]*>`, 'g'), '')
-    .replace(new RegExp(`[^\\s"'<>=]*/t/c/${trackingId}/(\\d+)`, 'g'), (url, n: string) =>
+    .replace(new RegExp(`(?<![^\\s"'<>=])[^\\s"'<>=]*/t/c/${trackingId}/(\\d+)`, 'g'), (url, n: string) =>
       links[Number(n)] === undefined ? url : escapeHtml(links[Number(n)] as string),
     );
 }

@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { decodeBytes } from '../../src/mime/read/charsets.ts';
 import { message, read } from './read-fixture.ts';
+import { expectCpuBelow } from '../helpers/assert/cpu.ts';
 
 const bytes = (latin1: string): Buffer => Buffer.from(latin1, 'latin1');
 const GERMAN = 'Gr\xfc\xdfe aus K\xf6ln, sch\xf6ne Gr\xfc\xdfe, \xc4pfel und \xd6l';
@@ -67,6 +68,13 @@ describe('charsets that are seldom supported', () => {
   ])('%s', (label, source, expected) => {
     expect(decodeBytes(source, label)).toBe(expected);
   });
+});
+
+test.each([
+  ['line breaks', 'hz-gb-2312', `~{${'\n'.repeat(200_000)}x`],
+  ['quotes in the name of a charset', `x${'"'.repeat(200_000)}y`, 'x'],
+])('%s take no time', (_, label, text) => {
+  expectCpuBelow(2_000, () => decodeBytes(bytes(text), label));
 });
 
 describe('headers in raw 8 bits', () => {

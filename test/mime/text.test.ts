@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { htmlToPlain, stripTags, textToHtml } from '../../src/mime/html.ts';
 import { decodeFlowed } from '../../src/mime/read/body.ts';
+import { createLineEndRepair } from '../../src/mime/read/line-ends.ts';
 import { read } from './read-fixture.ts';
 import { expectCpuBelow } from '../helpers/assert/cpu.ts';
 
@@ -20,6 +21,16 @@ describe('HTML from text', () => {
   ])('%j', (text, html) => {
     expect(textToHtml(text)).toBe(html);
   });
+});
+
+test('links with long runs of punctuation take no time', () => {
+  expectCpuBelow(1_000, () => textToHtml(`http://x.test/${')'.repeat(1_900)}x `.repeat(1_000)));
+});
+
+test('line ends of many CR take no time, and stay one line end', () => {
+  const repaired = (text: string) => createLineEndRepair()(Buffer.from(text), true).toString();
+  expect(repaired('a: b\r\r\nc\r\r\r\n')).toBe('a: b\r\nc\r\n');
+  expectCpuBelow(2_000, () => repaired(`a: b\r\r\n${'\r'.repeat(200_000)}x`));
 });
 
 describe('text from HTML', () => {

@@ -103,7 +103,8 @@ function nameOf(label: string | null): string {
   return (label ?? '')
     .trim()
     .toLowerCase()
-    .replace(/^["']+|["';,]+$/g, '');
+    .replace(/^["']+/, '')
+    .replace(/(?<!["';,])["';,]+$/, '');
 }
 
 function decodeUnlabelled(bytes: Buffer, hints: readonly (string | null)[]): string {

@@ -23,7 +23,10 @@ export function createLineEndRepair(): (piece: Buffer, isLast: boolean) => Buffe
     while (!isLast && end > 0 && all[end - 1] === 0x0d) end -= 1;
     held = Buffer.from(all.subarray(end));
     const text = all.toString('latin1', 0, end);
-    return Buffer.from(repair === 'doubled' ? text.replace(/\r+\n/g, '\r\n') : text.replace(/\r\n?/g, '\n'), 'latin1');
+    return Buffer.from(
+      repair === 'doubled' ? text.replace(/(?<!\r)\r+\n/g, '\r\n') : text.replace(/\r\n?/g, '\n'),
+      'latin1',
+    );
   };
 }
 

@@ -12,7 +12,7 @@ export function decodeHz(bytes: Buffer, decode: Decode): string {
     .split(/~\{/)
     .map((piece, index) => {
       const [coded = '', ...plain] = index === 0 ? [''].concat(piece) : piece.split('~}');
-      const text = decode(withHighBits(coded.replace(/[\r\n]+$/, '')), 'gb2312');
+      const text = decode(withHighBits(coded.replace(/(?<![\r\n])[\r\n]+$/, '')), 'gb2312');
       return text + plain.join('~}').replaceAll('~~', '~');
     })
     .join('');

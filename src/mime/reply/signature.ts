@@ -6,7 +6,7 @@ import { CLOSING, isSentFromLine } from './words.ts';
  */
 
 /** Only dashes and the like: a rule above a quote or a signature. */
-const RULE = /^\s*(?:[\s\-_=*~#–—]{2,}|ᐧ)$/;
+const RULE = /^(?:[\s\-_=*~#–—]{2,}|\s*ᐧ)$/;
 const DELIMITER = /^-- ?$/;
 const FOOTER = /mailing list|unsubscribe|listinfo|abmelden|austragen|désabonner|darse de baja|google groups/i;
 const MAX_SIGNATURE_LINES = 15;

@@ -99,7 +99,7 @@ export function isSentFromLine(line: string): boolean {
     .replace(/[[\]]/g, '')
     .trim();
   const hadLink = text.length < line.trim().length;
-  const bare = text.replace(/^[(<*_\s]+|[)>*_\s]+$/g, '');
+  const bare = text.replace(/^[(<*_\s]+|(?<![)>*_\s])[)>*_\s]+$/g, '');
   if (bare.length === 0 || bare.length > 100) return false;
   if ([SENT_FROM_LINE, SENT_FROM_OWN, SENT_AT_END_LINE].some((each) => each.test(bare))) return true;
   return hadLink && /^sent (?:from|via|with|using)(?: \S{1,30}){1,4}$/i.test(bare);

@@ -29,6 +29,8 @@ describe('no text takes long', () => {
     ['one line', fill('On wrote: ', 512 * 1024)],
     ['numbers', lines(fill('12:30 2026 ', 490))],
     ['capitals', lines(fill('Aa. ', 490))],
+    ['a last line of blanks', `x\n${' '.repeat(200_000)}x`],
+    ['a last line of brackets', `x\nx${fill(')* ', 200_000)}x`],
   ])('%s', (_, text) => {
     expectCpuBelow(1_000, () => readReplyText(text));
   });

@@ -1,12 +1,13 @@
 import { useQuery } from '@tanstack/preact-query';
 import type { ComponentChildren } from 'preact';
-import { useState } from 'preact/hooks';
+import { useMemo, useState } from 'preact/hooks';
 import { BASE, type Email } from '../api/client.ts';
 import { Choice } from '../ui/choice.tsx';
 import { CopyButton } from '../ui/copy.tsx';
 import { bytes, exactDate } from '../ui/format.ts';
 import { Loading, Problem } from '../ui/parts.tsx';
 import { addresses } from './answer/recipients.ts';
+import { asksForImages } from './remote-images.ts';
 import { ListFacts, Trust } from './trust.tsx';
 
 type Shown = 'message' | 'text' | 'headers' | 'source';
@@ -25,8 +26,7 @@ export function Reader({ email, actions }: { email: Email; actions?: ComponentCh
   const [shown, setShown] = useState<Shown>('message');
   const url = `${BASE}/api/v1/${email.account_id}/emails/${email.id}`;
   const view = `${url}/view${images ? '?remote_images=true' : ''}`;
-  const asksForImages =
-    /(?:src|srcset|background)\s*=\s*["']?\s*(?:https?:)?\/\/|url\(\s*["']?\s*(?:https?:)?\/\//i.test(email.body);
+  const hasRemote = useMemo(() => asksForImages(email.body), [email.body]);
   return (
     <>
       <div class="card-body stack-s">
@@ -42,7 +42,7 @@ export function Reader({ email, actions }: { email: Email; actions?: ComponentCh
           <a class="button small" href={`${url}/source`} download={`${email.id}.eml`}>
             Raw message
           </a>
-          {shown === 'message' && asksForImages && (
+          {shown === 'message' && hasRemote && (
             <>
               <button type="button" class="button small" aria-pressed={images} onClick={() => setImages(!images)}>
                 {images ? 'Block remote images' : 'Show remote images'}
