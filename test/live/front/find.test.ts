@@ -1,11 +1,14 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import type { Browser } from 'puppeteer-core';
+import type { Browser, HTTPRequest } from 'puppeteer-core';
 import type { EventEnvelope } from '../../../src/contract/events.ts';
 import { emailOf } from '../../helpers/fakes/receiver.ts';
 import { type Browsing, browse, startBrowser } from '../../helpers/product/browser.ts';
 import { type ConnectedUser, connectUser, joinLive, type Live } from '../../helpers/product/live.ts';
 
-/** The search of the dashboard, its keys, and the forms in which it shows an email, in a real browser. */
+/**
+ * The search of the dashboard, its keys, the forms in which it shows an email, its links and filters, and what it does when calls
+ * fail or end late, in a real browser.
+ */
 
 let live: Live;
 let browser: Browser;
@@ -154,4 +157,52 @@ test('goes through lists, ticks, opens and replies by keys, which can be switche
   await desk.click('Shortcuts', 'button');
   await desk.click('Use them in this browser', 'checkbox');
   expect(desk.faults).toEqual([]);
+}, 60_000);
+
+/** A visitor some of whose calls are answered in place of the product: those whose `METHOD path` has this ending. */
+async function visit(answers: Record<string, (request: HTTPRequest) => unknown>): Promise<Browsing> {
+  const visitor = await browse(browser, live.api.base);
+  await visitor.page.setRequestInterception(true);
+  visitor.page.on('request', (request) => {
+    const call = `${request.method()} ${new URL(request.url()).pathname}`;
+    const answer = Object.entries(answers).find(([end]) => call.endsWith(end))?.[1];
+    void (answer ? answer(request) : request.continue());
+  });
+  return visitor;
+}
+
+const json = (status: number, body: object) => ({
+  status,
+  contentType: 'application/json',
+  body: JSON.stringify(body),
+});
+
+async function signIn(visitor: Browsing, path: string): Promise<void> {
+  await visitor.open(path);
+  await visitor.fill('API key', live.api.key);
+  await visitor.click('Sign in', 'button');
+}
+
+test('keeps the delivery chosen whose retry alone is refused', async () => {
+  const calls: string[] = [];
+  const visitor = await visit({
+    '/retry': (request) => {
+      calls.push(request.url());
+      return request.respond(
+        calls.length === 1 ? json(409, { title: 'Conflict', detail: 'it is being delivered' }) : json(200, {}),
+      );
+    },
+  });
+  await signIn(visitor, `/deliveries?account=${owner.account.id}`);
+  const boxes = 'tbody input[type="checkbox"]';
+  await visitor.page.waitForSelector(`tr:nth-child(2) input`);
+  for (const box of (await visitor.page.$$(boxes)).slice(0, 2)) await box.click();
+  await visitor.click('Retry 2', 'button');
+  await visitor.sees('1 delivery is made again, 1 not: It is being delivered.');
+  await visitor.sees('Retry 1');
+  const chosen = await visitor.page.$$eval(`${boxes}:checked`, (all) =>
+    all.map((box) => box.getAttribute('aria-label')),
+  );
+  expect(chosen).toEqual([`Choose ${new URL(calls[0] ?? '').pathname.split('/').at(-2)}`]);
+  await visitor.close();
 }, 60_000);

@@ -2,7 +2,7 @@ import { keepPreviousData, useMutation, useQuery } from '@tanstack/preact-query'
 import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import { Allowed, useMay } from '../../access/may.tsx';
-import { api, type Delivery, take } from '../../api/client.ts';
+import { api, type Delivery, take, wordsOf } from '../../api/client.ts';
 import { count } from '../../ui/format.ts';
 import { Empty, Listed, Page, Pager, State, Time } from '../../ui/parts.tsx';
 import { useOffset } from '../../ui/query.ts';
@@ -13,6 +13,7 @@ import { ReplayDialog } from './replay-dialog.tsx';
 
 const SIZE = 50;
 
+/** The first 250 endpoints: their names, and choices. */
 export function useEndpoints() {
   const { seeAll } = useMay();
   return useQuery({
@@ -44,7 +45,7 @@ export function DeliveriesPage() {
       intro="Every event, to every endpoint, for 30 days."
       actions={
         <>
-          <RetryChosen deliveries={picked} done={() => setChosen(new Set())} />
+          <RetryChosen deliveries={picked} choose={setChosen} />
           <Allowed to="manage">
             <button type="button" class="button" onClick={() => setReplaying(true)}>
               Replay…
@@ -190,24 +191,41 @@ function AboutEmail({ delivery: { email } }: { delivery: Delivery }) {
   );
 }
 
-function RetryChosen({ deliveries, done }: { deliveries: Delivery[]; done: () => void }) {
+/** Makes deliveries again; those that are refused remain chosen, so that the next call is for them alone. */
+function RetryChosen({
+  deliveries,
+  choose,
+}: {
+  deliveries: Delivery[];
+  choose: (chosen: ReadonlySet<string>) => void;
+}) {
   const retry = useMutation({
-    mutationFn: () =>
-      Promise.all(
-        deliveries.map(({ id }) =>
-          take(api.POST('/api/v1/webhooks/conversations/{id}/retry', { params: { path: { id } } })),
-        ),
+    mutationFn: (ids: readonly string[]) =>
+      Promise.allSettled(
+        ids.map((id) => take(api.POST('/api/v1/webhooks/conversations/{id}/retry', { params: { path: { id } } }))),
       ),
-    onSuccess: (all) => {
-      toast(all.length === 1 ? '1 delivery is made again' : `${all.length} deliveries are made again`);
-      done();
+    onSuccess: (results, ids) => {
+      choose(new Set(ids.filter((_, index) => results[index]?.status === 'rejected')));
+      toast(outcomeOf(results));
     },
-    onError: (error) => toast(`Not all could be made again: ${error.message}`),
   });
   if (deliveries.length === 0) return null;
   return (
-    <button type="button" class="button main-action" disabled={retry.isPending} onClick={() => retry.mutate()}>
+    <button
+      type="button"
+      class="button main-action"
+      disabled={retry.isPending}
+      onClick={() => retry.mutate(deliveries.map(({ id }) => id))}
+    >
       Retry {deliveries.length}
     </button>
   );
+}
+
+/** How many deliveries are made again, how many are not, and the first reason. */
+function outcomeOf(results: readonly PromiseSettledResult<unknown>[]): string {
+  const refused = results.filter((result) => result.status === 'rejected');
+  const made = results.length - refused.length;
+  const text = made === 1 ? '1 delivery is made again' : `${count(made)} deliveries are made again`;
+  return refused[0] ? `${text}, ${count(refused.length)} not: ${wordsOf(refused[0].reason).detail}` : text;
 }
