@@ -183,6 +183,27 @@ async function signIn(visitor: Browsing, path: string): Promise<void> {
   await visitor.click('Sign in', 'button');
 }
 
+test('shows the other ways to sign in after an outage, without a reload and over what is typed', async () => {
+  let isAway = true;
+  const visitor = await visit({
+    'GET /sign-in/options': (request) =>
+      request.respond(
+        isAway ? json(503, { title: 'Not available', detail: 'The store is away' }) : json(200, { password: true }),
+      ),
+  });
+  await visitor.open('/');
+  await visitor.sees('The store is away.');
+  await visitor.fill('API key', 'typed before');
+  isAway = false;
+  await visitor.click('Try again', 'button');
+  await visitor.sees('Or with an API key');
+  await visitor.sees('Email address');
+  const key = await visitor.page.waitForSelector('::-p-aria([name="API key"])');
+  expect(await key?.evaluate((field) => (field as unknown as { value: string }).value)).toBe('typed before');
+  expect(visitor.faults).toEqual([]);
+  await visitor.close();
+}, 60_000);
+
 test('keeps the delivery chosen whose retry alone is refused', async () => {
   const calls: string[] = [];
   const visitor = await visit({

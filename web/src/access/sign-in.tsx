@@ -2,17 +2,16 @@ import { useQuery } from '@tanstack/preact-query';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { useLocation, useSearch } from 'wouter-preact';
-import { api, BASE, postPage, type Session, take } from '../api/client.ts';
+import { api, BASE, getPage, postPage, type Session, take } from '../api/client.ts';
 import iconUrl from '../icon.svg';
 import { TextField } from '../ui/field.tsx';
 import { Notice, Problem } from '../ui/parts.tsx';
 
-/** How people can sign in; the page is shown without a session. */
+/** How people can sign in; the page is shown without a session. A failure is no answer: its query is made again. */
 function useOptions() {
   return useQuery({
     queryKey: ['sign-in-options'],
-    queryFn: async () =>
-      (await (await fetch(`${BASE}/sign-in/options`)).json()) as { oidc?: boolean; password?: boolean },
+    queryFn: () => getPage<{ oidc?: boolean; password?: boolean }>('/sign-in/options'),
     staleTime: Number.POSITIVE_INFINITY,
   });
 }
@@ -154,10 +153,10 @@ export function Alone({ children, isOver = false }: { children: ComponentChildre
 /** The sign-in after the end of a session: it covers the pages, where what was typed stays. */
 export function SignInAgain({ signedIn }: Pick<Way, 'signedIn'>) {
   const ref = useRef<HTMLDialogElement>(null);
-  const { isPending } = useOptions();
+  const { isFetched } = useOptions();
   // when its fields are known, so that the first one has the focus
-  const show = () => !isPending && !ref.current?.open && ref.current?.showModal();
-  useEffect(() => void show(), [isPending]);
+  const show = () => isFetched && !ref.current?.open && ref.current?.showModal();
+  useEffect(() => void show(), [isFetched]);
   // Browsers let no page cancel a second Escape, and a third would close the dialog below.
   useEffect(() => {
     const ignoreEscape = (event: KeyboardEvent) => event.key === 'Escape' && event.preventDefault();
@@ -173,14 +172,15 @@ export function SignInAgain({ signedIn }: Pick<Way, 'signedIn'>) {
 
 /** The ways to sign in: at the identity provider, with a password, with an API key. */
 export function SignIn({ signedIn, isOver = false }: Pick<Way, 'signedIn'> & { isOver?: boolean }) {
-  const { data, isPending } = useOptions();
+  const { data, isFetched, error, refetch } = useOptions();
   const { oidc = false, password = false } = data ?? {};
   // the first field that is shown has the focus
-  if (isPending) return <Alone isOver={isOver}>{null}</Alone>;
+  if (!isFetched) return <Alone isOver={isOver}>{null}</Alone>;
   return (
     <Alone isOver={isOver}>
       <h1>Sign in</h1>
       {isOver && <p>The session has ended. What you were doing is kept for you.</p>}
+      <Problem error={error} retry={() => void refetch()} />
       {oidc && <WithProvider isOver={isOver} />}
       {oidc && password && <p class="quiet small">Or with your password:</p>}
       {password && <WithPassword isMain={!oidc} signedIn={signedIn} />}

@@ -73,11 +73,18 @@ export async function take<T>(call: Promise<Answer<T>>): Promise<T> {
   throw failure;
 }
 
+/** Reads from a route of the sign-in page, which is no part of the public API. @throws as `take` */
+export const getPage = <T>(path: string): Promise<T> => callPage(path, { method: 'GET' });
+
 /** Calls a route of the sign-in page, which is no part of the public API. @throws as `take` */
 export function postPage<T>(path: string, body: object): Promise<T> {
   const headers = { 'Content-Type': 'application/json' };
-  const call = fetch(`${BASE}${path}`, { method: 'POST', headers, body: JSON.stringify(body) }).catch(() => {
-    throw unreachable('POST');
+  return callPage(path, { method: 'POST', headers, body: JSON.stringify(body) });
+}
+
+function callPage<T>(path: string, init: RequestInit & { method: string }): Promise<T> {
+  const call = fetch(`${BASE}${path}`, init).catch(() => {
+    throw unreachable(init.method);
   });
   return take<T>(
     call.then(async (response) => {
