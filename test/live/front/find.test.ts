@@ -2,8 +2,9 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { Browser, HTTPRequest } from 'puppeteer-core';
 import type { EventEnvelope } from '../../../src/contract/events.ts';
 import { emailOf } from '../../helpers/fakes/receiver.ts';
-import { type Browsing, browse, startBrowser } from '../../helpers/product/browser.ts';
+import { type Browsing, browse, startBrowser, typeServers } from '../../helpers/product/browser.ts';
 import { type ConnectedUser, connectUser, joinLive, type Live } from '../../helpers/product/live.ts';
+import { waitFor } from '../../helpers/assert/wait.ts';
 
 /**
  * The search of the dashboard, its keys, the forms in which it shows an email, its links and filters, and what it does when calls
@@ -225,5 +226,24 @@ test('keeps the delivery chosen whose retry alone is refused', async () => {
     all.map((box) => box.getAttribute('aria-label')),
   );
   expect(chosen).toEqual([`Choose ${new URL(calls[0] ?? '').pathname.split('/').at(-2)}`]);
+  await visitor.close();
+}, 60_000);
+
+test('stays on the page that a user went to while a mailbox was connected', async () => {
+  let held: HTTPRequest | undefined;
+  const visitor = await visit({ 'POST /api/v1/auth/intent': (request) => (held = request) });
+  await signIn(visitor, '/mailboxes/connect');
+  await visitor.fill('Email address', owner.user.user);
+  await visitor.fill('Password', 'any');
+  await visitor.page.keyboard.press('Tab');
+  await visitor.sees('please type them in below');
+  await typeServers(visitor, [1, 1]);
+  await visitor.click('Connect mailbox', 'button');
+  await waitFor(() => held !== undefined, { what: 'the call that connects it' });
+  await visitor.page.click('.nav a[href="/keys"]');
+  await visitor.sees('Create a key');
+  await held?.respond(json(200, { ...owner.account, name: 'A late mailbox' }));
+  await visitor.sees('A late mailbox is connected');
+  expect(new URL(visitor.page.url()).pathname).toBe('/keys');
   await visitor.close();
 }, 60_000);

@@ -5,6 +5,7 @@ import { Allowed } from '../access/may.tsx';
 import { api, take } from '../api/client.ts';
 import { useOnce } from '../api/once.ts';
 import { ConnectForm, type Credentials } from '../connect/form.tsx';
+import { useLeft } from '../ui/left.ts';
 import { Copyable, Loading, Page, Problem, State } from '../ui/parts.tsx';
 import { useParam } from '../ui/query.ts';
 import { toast } from '../ui/toast.tsx';
@@ -19,6 +20,7 @@ const findServers = (address: string) => take(api.GET('/api/v1/auth/servers', { 
 
 function useConnect(accountId?: string): (credentials: Credentials, days?: number) => Promise<void> {
   const [, navigate] = useLocation();
+  const isLeft = useLeft();
   const queries = useQueryClient();
   return async (credentials, days) => {
     const body = {
@@ -30,7 +32,7 @@ function useConnect(accountId?: string): (credentials: Credentials, days?: numbe
     const { id, name } = await take(api.POST('/api/v1/auth/intent', { body }));
     await queries.invalidateQueries({ queryKey: ['accounts'] });
     toast(`${name} is connected`);
-    navigate(`/mailboxes/${id}`);
+    if (!isLeft.current) navigate(`/mailboxes/${id}`);
   };
 }
 

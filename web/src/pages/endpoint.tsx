@@ -8,6 +8,7 @@ import { Copied } from '../ui/copy.tsx';
 import { Confirm, Dialog } from '../ui/dialog.tsx';
 import { SelectField } from '../ui/field.tsx';
 import { count, exactDate } from '../ui/format.ts';
+import { useLeft } from '../ui/left.ts';
 import { Copyable, Loading, Notice, Page, Problem, State, Time } from '../ui/parts.tsx';
 import { Plot } from '../ui/plot.tsx';
 import { useShown } from '../ui/shown.ts';
@@ -223,6 +224,7 @@ function Edit({ endpoint, close }: { endpoint: Endpoint; close: () => void }) {
 function Test({ endpoint, close }: { endpoint: Endpoint; close: () => void }) {
   const [, navigate] = useLocation();
   const [type, setType] = useState<string>('email.new');
+  const isLeft = useLeft();
   const once = useOnce();
   const send = useMutation({
     mutationFn: () => {
@@ -230,7 +232,9 @@ function Test({ endpoint, close }: { endpoint: Endpoint; close: () => void }) {
       const body = { type: isEventType(type) ? type : ('email.new' as const) };
       return once(body, (headers) => api.POST('/api/v1/webhooks/endpoints/{id}/test', { params, headers, body }));
     },
-    onSuccess: ({ id }) => navigate(`/deliveries/${id}`),
+    onSuccess: ({ id }) => {
+      if (!isLeft.current) navigate(`/deliveries/${id}`);
+    },
   });
   return (
     <Dialog title="Send a test event" close={close}>
@@ -284,11 +288,12 @@ function Rotate({ id, close }: { id: string; close: () => void }) {
 
 function Remove({ endpoint, close }: { endpoint: Endpoint; close: () => void }) {
   const [, navigate] = useLocation();
+  const isLeft = useLeft();
   const queries = useQueryClient();
   const remove = useMutation({
     mutationFn: () => take(api.DELETE('/api/v1/webhooks/endpoints/{id}', { params: { path: { id: endpoint.id } } })),
     onSuccess: async () => {
-      navigate('/endpoints');
+      if (!isLeft.current) navigate('/endpoints');
       await queries.invalidateQueries({ queryKey: ['endpoints'] });
     },
   });

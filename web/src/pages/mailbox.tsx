@@ -9,6 +9,7 @@ import { ImportList } from '../mail/imports/list.tsx';
 import { MailboxMail } from '../mail/mailbox-mail.tsx';
 import { useAccount } from '../mail/use-account.ts';
 import { Confirm } from '../ui/dialog.tsx';
+import { useLeft } from '../ui/left.ts';
 import { Loading, Notice, Page, Problem, State, Time } from '../ui/parts.tsx';
 import { useShown } from '../ui/shown.ts';
 import { runsUrl, useInstallation } from './installation.ts';
@@ -157,11 +158,12 @@ function Facts({ account, chooseFolders }: { account: Account; chooseFolders: ()
 
 function Remove({ account, close }: { account: Account; close: () => void }) {
   const [, navigate] = useLocation();
+  const isLeft = useLeft();
   const queries = useQueryClient();
   const remove = useMutation({
     mutationFn: () => take(api.DELETE('/api/v1/accounts/{id}', { params: { path: { id: account.id } } })),
     onSuccess: async () => {
-      navigate('/mailboxes');
+      if (!isLeft.current) navigate('/mailboxes');
       await queries.invalidateQueries({ queryKey: ['accounts'] });
     },
   });

@@ -1,7 +1,7 @@
 import { type RefObject } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 
-/** Whether the component has been removed from the page: what it began may end after that. */
+/** Whether the component has been removed from the page: what it began may end after that, and must not lead the user away. */
 export function useLeft(): RefObject<boolean> {
   const isLeft = useRef(false);
   useEffect(() => () => void (isLeft.current = true), []);
