@@ -247,3 +247,36 @@ test('stays on the page that a user went to while a mailbox was connected', asyn
   expect(new URL(visitor.page.url()).pathname).toBe('/keys');
   await visitor.close();
 }, 60_000);
+
+test('opens a folder in another tab, and shows every filter that is in its address', async () => {
+  const { page } = desk;
+  const mailbox = `/mailboxes/${owner.account.id}`;
+  await desk.open(mailbox);
+  await page.waitForSelector('.folders a[href*="folder="]');
+  expect(new Set(await page.$$eval('.folders a', (links) => links.map((link) => link.pathname)))).toEqual(
+    new Set([mailbox]),
+  );
+  await page.keyboard.down('Control');
+  await page.click('.folders a[href*="folder="]');
+  await page.keyboard.up('Control');
+  const tab = await browser.waitForTarget((target) => target.url().includes(`${mailbox}?folder=`));
+  await (await tab.page())?.close();
+  expect(page.url()).toBe(`${live.api.base}${mailbox}`);
+
+  const valueOf = async (label: string) =>
+    (await page.waitForSelector(`::-p-aria([name="${label}"])`))?.evaluate(
+      (field) => (field as unknown as { value: string }).value,
+    );
+  const unlisted = `we_${'0'.repeat(26)}`;
+  await desk.open(`/deliveries?endpoint=${unlisted}`);
+  expect(await valueOf('Endpoint')).toBe(unlisted);
+  await desk.open(`/audit?person=per_${'0'.repeat(26)}`);
+  expect(await valueOf('Person')).toBe(`per_${'0'.repeat(26)}`);
+  await desk.fill('Person', 'per_1');
+  await page.waitForFunction('location.search === "?person=per_1"');
+  await desk.open('/endpoints?offset=50');
+  await desk.sees('No more endpoints');
+  await desk.click('Previous', 'button');
+  await page.waitForSelector('tbody a[href^="/endpoints/we_"]');
+  expect(desk.faults).toEqual([]);
+}, 60_000);

@@ -153,14 +153,17 @@ function FolderItem({
   go: () => void;
   children?: ComponentChildren;
 }) {
-  const click = (event: Event) => {
+  const click = (event: MouseEvent) => {
+    // the browser opens it in another tab or window, or saves it
+    if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
     event.preventDefault();
     go();
   };
   return (
     <li>
       <a
-        href={folder ? `?folder=${folder.id}` : '?'}
+        // with its path: the document's base is the overview
+        href={folder ? `${location.pathname}?folder=${folder.id}` : location.pathname}
         title={title}
         onClick={click}
         {...(isHere ? { 'aria-current': 'true' } : {})}

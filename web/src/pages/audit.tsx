@@ -57,7 +57,7 @@ const PAGES: Record<string, string> = { acc: '/mailboxes', we: '/endpoints', whc
 export function AuditPage() {
   const [action, setAction] = useParam('action');
   const [key, setKey] = useParam('key');
-  const [person] = useParam('person');
+  const [person, setPerson] = useParam('person');
   const [object, setObject] = useParam('object');
   const range = useRange();
   const [cursor, goTo] = useCursor();
@@ -66,7 +66,7 @@ export function AuditPage() {
       given({
         action: isAction(action) ? action : undefined,
         api_key_id: key.trim(),
-        person_id: person,
+        person_id: person.trim(),
         object_id: object.trim(),
         since: isoOf(range.since),
         until: isoOf(range.until),
@@ -96,6 +96,7 @@ export function AuditPage() {
             ]}
           />
           <TextField label="Key" placeholder="pk_…" value={key} set={setKey} />
+          <TextField label="Person" placeholder="per_…" value={person} set={setPerson} />
           <TextField label="Target" placeholder="acc_…, pk_…, we_…" value={object} set={setObject} />
           <RangeFields range={range} />
         </div>

@@ -1,17 +1,28 @@
-import { useMutation, useQueryClient } from '@tanstack/preact-query';
+import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/preact-query';
+import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import { Link, useLocation } from 'wouter-preact';
 import { Allowed } from '../access/may.tsx';
-import { api, type Endpoint } from '../api/client.ts';
+import { api, type Endpoint, take } from '../api/client.ts';
 import { useOnce } from '../api/once.ts';
 import { clockOf } from '../ui/format.ts';
-import { Empty, Listed, Page, State, Time } from '../ui/parts.tsx';
-import { useEndpoints } from './deliveries/page.tsx';
+import { useLeft } from '../ui/left.ts';
+import { Empty, Listed, Page, Pager, State, Time } from '../ui/parts.tsx';
+import { useOffset } from '../ui/query.ts';
 import { type EndpointFields, EndpointForm } from './endpoint-form.tsx';
 import { EVENT_TYPES } from './event-types.ts';
 
+const SIZE = 50;
+
 export function EndpointsPage() {
-  const endpoints = useEndpoints();
+  const [offset, setOffset] = useOffset();
+  const query = { offset, limit: SIZE };
+  const endpoints = useQuery({
+    queryKey: ['endpoints', query],
+    queryFn: () => take(api.GET('/api/v1/webhooks/endpoints', { params: { query } })),
+    placeholderData: keepPreviousData,
+    refetchInterval: 5_000,
+  });
   const [creating, setCreating] = useState(false);
   const create = (
     <Allowed to="manage">
@@ -26,17 +37,28 @@ export function EndpointsPage() {
         <Listed
           list={endpoints}
           empty={
-            <Empty title="No endpoints yet" action={create}>
-              An endpoint is a URL of yours. New mail and every change of it is sent there, signed, and repeated until
-              it is taken.
-            </Empty>
+            offset > 0 ? (
+              <Empty title="No more endpoints">Go back to the previous page.</Empty>
+            ) : (
+              <None create={create} />
+            )
           }
         >
           {(rows) => <Table rows={rows} />}
         </Listed>
+        <Pager list={endpoints} offset={[offset, setOffset]} size={SIZE} />
       </section>
       {creating && <Create close={() => setCreating(false)} />}
     </Page>
+  );
+}
+
+function None({ create }: { create: ComponentChildren }) {
+  return (
+    <Empty title="No endpoints yet" action={create}>
+      An endpoint is a URL of yours. New mail and every change of it is sent there, signed, and repeated until it is
+      taken.
+    </Empty>
   );
 }
 
@@ -106,12 +128,13 @@ function Create({ close }: { close: () => void }) {
   const [, navigate] = useLocation();
   const queries = useQueryClient();
   const once = useOnce();
+  const isLeft = useLeft();
   const create = useMutation({
     mutationFn: (body: EndpointFields) =>
       once(body, (headers) => api.POST('/api/v1/webhooks/endpoints', { headers, body })),
     onSuccess: async ({ id }) => {
       await queries.invalidateQueries({ queryKey: ['endpoints'] });
-      navigate(`/endpoints/${id}`);
+      if (!isLeft.current) navigate(`/endpoints/${id}`);
     },
   });
   return (

@@ -38,6 +38,13 @@ export function useFilters() {
 
 export type DeliveryFilters = ReturnType<typeof useFilters>['query'];
 
+/** Endpoints as options of a field; the chosen one is among them also when the list, which has an end, does not hold it. */
+export function endpointOptions(endpoints: readonly Schemas['WebhookEndpoint'][], chosen: string) {
+  const options = endpoints.map(({ id, url, description }) => ({ value: id, label: description ?? url }));
+  const isListed = chosen === '' || options.some(({ value }) => value === chosen);
+  return isListed ? options : [...options, { value: chosen, label: chosen }];
+}
+
 export function Filters({
   values,
   set,
@@ -62,10 +69,7 @@ export function Filters({
         label="Endpoint"
         value={values.endpoint}
         set={set.setEndpoint}
-        options={[
-          { value: '', label: 'All endpoints' },
-          ...endpoints.map(({ id, url, description }) => ({ value: id, label: description ?? url })),
-        ]}
+        options={[{ value: '', label: 'All endpoints' }, ...endpointOptions(endpoints, values.endpoint)]}
       />
       <SelectField
         label="Event"

@@ -7,9 +7,10 @@ import { useOnce } from '../../api/once.ts';
 import { Dialog } from '../../ui/dialog.tsx';
 import { SelectField } from '../../ui/field.tsx';
 import { count, exactDate } from '../../ui/format.ts';
+import { useLeft } from '../../ui/left.ts';
 import { Notice, Problem } from '../../ui/parts.tsx';
 import { given } from '../../ui/query.ts';
-import type { DeliveryFilters } from './filters.tsx';
+import { type DeliveryFilters, endpointOptions } from './filters.tsx';
 
 const REPLAYED = ['failed', 'skipped', 'delivered'] as const;
 
@@ -41,22 +42,19 @@ export function ReplayDialog({
     enabled: endpoint !== '',
   });
   const once = useOnce();
+  const isLeft = useLeft();
   const begin = useMutation({
     mutationFn: () => once(body, (headers) => api.POST('/api/v1/webhooks/replays', { headers, body })),
-    onSuccess: ({ id }) => navigate(`/replays/${id}`),
+    onSuccess: ({ id }) => {
+      if (!isLeft.current) navigate(`/replays/${id}`);
+    },
   });
   const total = matching.data?.total;
-  const chosen = endpoints.find(({ id }) => id === endpoint);
-  const name = chosen && (chosen.description ?? chosen.url);
+  const name = endpointOptions(endpoints, endpoint).find(({ value }) => value === endpoint)?.label;
   return (
     <Dialog title="Replay deliveries" close={close}>
       {endpoints.length === 0 && <Notice tone="warn" title="No endpoints" />}
-      <SelectField
-        label="Endpoint"
-        value={endpoint}
-        set={setEndpoint}
-        options={endpoints.map(({ id, url, description }) => ({ value: id, label: description ?? url }))}
-      />
+      <SelectField label="Endpoint" value={endpoint} set={setEndpoint} options={endpointOptions(endpoints, endpoint)} />
       <SelectField
         label="State"
         value={status}
