@@ -280,3 +280,28 @@ test('opens a folder in another tab, and shows every filter that is in its addre
   await page.waitForSelector('tbody a[href^="/endpoints/we_"]');
   expect(desk.faults).toEqual([]);
 }, 60_000);
+
+test('shows the year of a time that is not in this one', async () => {
+  const record = {
+    action: 'session.create',
+    outcome: 'done',
+    status: 201,
+    request_id: 'a-request-id',
+    address: '192.0.2.1',
+  };
+  const data = [
+    { ...record, id: 'aud_1', at: '2020-01-02T03:04:05Z' },
+    { ...record, id: 'aud_2', at: new Date().toISOString() },
+  ].map((one) => ({ ...one, actor: 'a key', object_id: null, object_name: null, person_id: null, api_key_id: null }));
+  const visitor = await visit({
+    'GET /api/v1/audit': (request) => request.respond(json(200, { data, has_more: false })),
+  });
+  await signIn(visitor, '/audit');
+  await visitor.page.waitForSelector('tbody tr:nth-child(2) time');
+  const times = await visitor.page.$$eval('tbody time', (all) => all.map((time) => time.textContent));
+  expect(times).toEqual([
+    expect.stringContaining('2020'),
+    expect.not.stringContaining(String(new Date().getFullYear())),
+  ]);
+  await visitor.close();
+}, 60_000);

@@ -25,6 +25,8 @@ function formatsOf(shown: Times) {
     date: format({ dateStyle: 'medium', timeStyle: 'short' }),
     exact: format({ dateStyle: 'medium', timeStyle: shown === 'utc' ? 'long' : 'medium' }),
     moment: format({ day: 'numeric', month: 'short', ...seconds }),
+    momentInYear: format({ day: 'numeric', month: 'short', year: 'numeric', ...seconds }),
+    year: format({ year: 'numeric' }),
     day: format({ dateStyle: 'medium' }),
     clock: format({ hour: '2-digit', minute: '2-digit' }),
   };
@@ -37,8 +39,12 @@ export const count = (value: number) => NUMBER.format(value);
 export const dateOf = (iso: string) => formats.date.format(new Date(iso));
 export const dayOf = (iso: string) => formats.day.format(new Date(iso));
 export const exactDate = (iso: string) => formats.exact.format(new Date(iso));
-/** Day and time to the second, without the year. */
-export const momentOf = (iso: string) => formats.moment.format(new Date(iso));
+/** Day and time to the second, with the year when it is another than now. */
+export function momentOf(iso: string): string {
+  const at = new Date(iso);
+  const isThisYear = formats.year.format(at) === formats.year.format(new Date());
+  return (isThisYear ? formats.moment : formats.momentInYear).format(at);
+}
 /** Hour and minute. */
 export const clockOf = (at: Date) => formats.clock.format(at);
 
