@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import libmime from 'libmime';
 import { storable } from '../../runtime/storable.ts';
 import { replaceEncodedWords } from './encoded-words.ts';
@@ -64,13 +65,44 @@ export function toAttachments(parts: readonly Part[], html: string): ParsedAttac
   });
 }
 
+/**
+ * HTML that shows files by their Content-Location, with references by Content-ID instead, and the parts with the Content-IDs
+ * that this needs: messages are written with these alone.
+ */
+export function shownByCid(parts: readonly Part[], html: string): { parts: Part[]; html: string } {
+  const sources = parts.some(({ location }) => location !== null) ? sourcesIn(html) : new Set<string>();
+  const cids = new Map<string, string>();
+  const named = parts.map((part) => {
+    if (part.role !== 'file' || part.location === null || !sources.has(part.location)) return part;
+    const cid = part.cid ?? cidOf(part.location);
+    if (!cids.has(part.location) && PLAIN_CID.test(cid)) cids.set(part.location, cid);
+    return { ...part, cid };
+  });
+  if (cids.size === 0) return { parts: [...parts], html };
+  const changed = html.replace(SOURCE, (whole: string, before: string, source: string) => {
+    const cid = cids.get(source.replaceAll('&amp;', '&'));
+    return cid === undefined ? whole : `${before}cid:${cid}`;
+  });
+  return { parts: named, html: changed };
+}
+
+/** A Content-ID that HTML can name as it is. */
+const PLAIN_CID = /^[\w.@+-]{1,200}$/;
+
+/** A Content-ID that depends on the location alone: equal messages are written with equal bytes. */
+function cidOf(location: string): string {
+  return `${createHash('sha256').update(location).digest('hex').slice(0, 32)}@location.invalid`;
+}
+
 function referredCids(html: string): Set<string> {
   return new Set([...html.matchAll(/\bcid:([^'"\s)>]{1,256})/gi)].map((match) => decodeCid(match[1] ?? '')));
 }
 
+/** What HTML loads, and what stands before it. */
+const SOURCE = /(\b(?:src|background)\s{0,9}=\s{0,9}["']?)([^"'\s>]{1,2000})/gi;
+
 function sourcesIn(html: string): Set<string> {
-  const found = html.matchAll(/\b(?:src|background)\s{0,9}=\s{0,9}["']?([^"'\s>]{1,2000})/gi);
-  return new Set([...found].map((match) => (match[1] ?? '').replaceAll('&amp;', '&')));
+  return new Set([...html.matchAll(SOURCE)].map((match) => (match[2] ?? '').replaceAll('&amp;', '&')));
 }
 
 /** The last ending of a file name, in lower case; '' without one. */

@@ -5,7 +5,7 @@ import { MailError } from '../../mail-wire/mail-error.ts';
 import { inTempFolder } from '../../runtime/temp-dir.ts';
 import { htmlToPlain } from '../html.ts';
 import { newMessageId, readMessageId, readMessageIds } from '../message-ids.ts';
-import { toAttachments } from '../read/attachments.ts';
+import { shownByCid, toAttachments } from '../read/attachments.ts';
 import { htmlBody, plainBody, readTexts } from '../read/body.ts';
 import { readDate } from '../read/dates.ts';
 import { decodeHeader, firstValue, rawValues, readEntries, readFrom } from '../read/headers.ts';
@@ -95,11 +95,12 @@ async function readWhole(
 /** Texts and files. Missing HTML or text is null. */
 async function readContents(read: ReadParts): Promise<Pick<OutgoingMessage, 'html' | 'plainText' | 'attachments'>> {
   const texts = readTexts(read);
-  const html = texts.some(({ isHtml }) => isHtml) ? htmlBody(texts) : null;
+  const hasHtml = texts.some(({ isHtml }) => isHtml);
+  const { html, parts } = shownByCid(read.parts, hasHtml ? htmlBody(texts) : '');
   return {
-    html,
+    html: hasHtml ? html : null,
     plainText: texts.some(({ isHtml }) => !isHtml) ? plainBody(texts, htmlToPlain) : null,
-    attachments: await readFiles(read.parts, html ?? ''),
+    attachments: await readFiles(parts, html),
   };
 }
 
