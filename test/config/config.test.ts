@@ -111,7 +111,7 @@ describe('settings', () => {
         ALERT_URL: 'https://hooks.example.com/x',
         ALERT_SECRET: `whsec_${Buffer.alloc(32).toString('base64')}`,
         ALERT_EMAIL: 'ops@example.com, night@example.com',
-        ALERT_SMTP_URL: 'smtps://ops%40example.com:se%2Fcret@smtp.example.com',
+        ALERT_SMTP_URL: 'smtps://ops%40example.com:se%2F100%%25c%e4ret@smtp.example.com',
       },
       {
         alerts: {
@@ -120,7 +120,7 @@ describe('settings', () => {
             to: ['ops@example.com', 'night@example.com'],
             smtp: {
               ...{ host: 'smtp.example.com', port: 465, encryption: 'SSL' },
-              ...{ user: 'ops@example.com', password: 'se/cret', from: 'ops@example.com' },
+              ...{ user: 'ops@example.com', password: 'se/100%%c%e4ret', from: 'ops@example.com' },
             },
           },
           backlog: 10_000,

@@ -68,12 +68,15 @@ const ALERT_SMTP_URL: Setting<AlertSmtp | undefined> = {
   },
 };
 
+/** A `%` that begins no escape, and escapes that are no UTF-8, stand for themselves (as in security/user-info.ts). */
 function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
+  return text.replace(/(?:%[0-9a-f]{2})+/gi, (escapes) => {
+    try {
+      return decodeURIComponent(escapes);
+    } catch {
+      return escapes;
+    }
+  });
 }
 
 /** Messages to operators. */
