@@ -8,6 +8,7 @@ import { fromRow } from '../db/driver/rows.ts';
 import { statement } from '../db/driver/statement.ts';
 import { type SendResult, sends } from '../db/schema/index.ts';
 import type { Writer } from '../db/driver/writes.ts';
+import { storedCopy } from './sent-mail.ts';
 
 /*
  * The only file that writes `sends.state`; each transition is one function.
@@ -200,13 +201,11 @@ async function moveToSent(
   { result, ...values }: Found,
 ): Promise<SendResult | undefined> {
   const { messageId = null, serverMessageId } = values;
-  const { rows } = await tx.execute<{ id: string }>(sql`
-    select id from emails where account_id = ${accountId} and message_id in (${messageId}, ${serverMessageId}) and not is_draft
-    order by id limit 1`);
-  const [stored] = rows;
-  const found = { ...result, ...(stored ? { emailId: stored.id } : {}) };
+  const stored = await storedCopy(tx, accountId, [messageId, serverMessageId]);
+  const found = { ...result, ...(stored === undefined ? {} : { emailId: stored }) };
   const isMarked = await move(tx, id, { from, to: 'sent' }, { ...values, result: found });
-  if (isMarked && stored) await tx.update(sends).set({ copyIngestedAt: new Date() }).where(eq(sends.id, id));
+  if (isMarked && stored !== undefined)
+    await tx.update(sends).set({ copyIngestedAt: new Date() }).where(eq(sends.id, id));
   return isMarked ? found : undefined;
 }
 

@@ -48,6 +48,24 @@ export function sendsWith(accountId: string, messageIds: string[]): SQL {
       and state in ('submitting', 'sent', 'unknown'))`;
 }
 
+/**
+ * The id of a stored email in Sent, or in Gmail's All Mail, with one of these Message-IDs. One that was received has the same
+ * Message-ID where the sender is a recipient, too.
+ */
+export async function storedCopy(
+  tx: Queryable,
+  accountId: string,
+  messageIds: readonly (string | null | undefined)[],
+): Promise<string | undefined> {
+  const { rows } = await tx.execute<{ id: string }>(sql`
+    select id from emails e
+    where account_id = ${accountId} and message_id = any(${sql.param(messageIds)}::text[]) and not is_draft
+      and exists (select from locations l join folders f on f.id = l.folder_id
+        where l.email_id = e.id and l.vanished_at is null and f.role in ('SENT', 'ALL'))
+    order by id limit 1`);
+  return rows[0]?.id;
+}
+
 /** Whether another send of the draft, with this Message-ID, may have been made. */
 export async function wasSentInDoubt(
   db: Queryable,

@@ -233,7 +233,14 @@ it.each(['', ', and that the watch has stored before'])(
       imap.add('Sent', Buffer.from(copy));
       throw new SubmitError('unknown', 'provider_error', 'the connection ended');
     };
-    const known = stored ? (await storeEmail(test.database, accountId, { messageId: theirs })).id : undefined;
+    const storeIn = async (role: 'INBOX' | 'SENT') =>
+      storeEmail(test.database, accountId, {
+        messageId: theirs,
+        folders: [await storeFolder(test.database, accountId, { role })],
+      });
+    // the sender is a recipient, too
+    const received = stored ? (await storeIn('INBOX')).id : undefined;
+    const known = stored ? (await storeIn('SENT')).id : undefined;
     const parser = createMailParser({ threads: 1, tempDir: dir });
     const losing = { ...deps, parser, outcomeWaitMs: 50, submitter: { ...deps.submitter, submit } };
     try {
@@ -244,7 +251,7 @@ it.each(['', ', and that the watch has stored before'])(
       expect(imap.folder('Sent').messages).toHaveLength(1);
       expect((await load(send.id)).send.result?.emailId).toBe(known);
       const rows = await deps.db.select({ id: emails.id }).from(emails).where(eq(emails.accountId, accountId));
-      expect(rows).toEqual([{ id: known ?? send.id }]);
+      expect(rows.map(({ id }) => id).sort()).toEqual([received ?? [], known ?? send.id].flat().sort());
     } finally {
       await parser.close();
     }

@@ -120,7 +120,8 @@ function segmentsOf(raw: string): Atom[][] | null {
 /** White space and comments may stand around the `=` of a result. */
 function isEndOfAtom(atom: Atom | null, raw: string, at: number): boolean {
   const next = /\S/.exec(raw.slice(at, at + 200))?.[0];
-  const isOpen = atom !== null && (/^[^=]+=$/.test(atom.text) || next === '=');
+  const equals = atom?.text.indexOf('=') ?? -1;
+  const isOpen = atom !== null && ((equals > 0 && equals === atom.text.length - 1) || next === '=');
   return !isOpen && next !== '(';
 }
 

@@ -10,6 +10,9 @@ import { BLOCK_BEGINS, BLOCK_ENDS } from './blocks.ts';
 /** Longer HTML, in characters, is not searched. */
 const MAX_HTML = 2 * 1024 * 1024;
 
+/** Longer names of classes and ids, in characters, are of no mail program: the expressions take time in the square of the length. */
+const MAX_NAME = 200;
+
 /** What replaces a quote, which then reads as a quoted line, and the tags of a block. */
 const REPLACEMENTS: Partial<Record<Range['kind'], string>> = {
   quote: '<div>&gt;</div>',
@@ -151,8 +154,10 @@ function cutGmail(html: string, ranges: Range[], { element, end }: { element: Op
 type Attributes = Record<string, string>;
 
 function kindOf(name: string, attributes: Attributes): Kind | null {
-  const { id = '', style = '' } = attributes;
-  const classes = (attributes['class'] ?? '').split(/\s+/, 20);
+  const { style = '' } = attributes;
+  const [id = '', ...classes] = [attributes['id'] ?? '', ...(attributes['class'] ?? '').split(/\s+/, 20)].map(
+    shortName,
+  );
   const has = (expression: RegExp): boolean => classes.some((each) => expression.test(each));
   const hasStyle = (expression: RegExp): boolean => name === 'div' && expression.test(style);
   if (LAST_ID.test(id) || has(LAST_CLASS) || hasStyle(OUTLOOK_HEADER)) return 'rest';
@@ -161,6 +166,8 @@ function kindOf(name: string, attributes: Attributes): Kind | null {
   if (name === 'blockquote') return kindOfBlock(attributes, has);
   return has(/^(?:x_)*gmail_quote$/i) ? 'gmail' : null;
 }
+
+const shortName = (name: string): string => (name.length > MAX_NAME ? '' : name);
 
 const isSignature = ({ id = '', name }: Attributes): boolean =>
   SIGNATURE_ID.test(id) || name === 'messageSignatureSection';

@@ -46,6 +46,8 @@ describe('no text takes long', () => {
     ['indented blocks', fill('<blockquote style="margin:1px">x</blockquote>', 512 * 1024)],
     ['styles', fill(`<div style="border-top:solid #aaa 1pt;${fill('padding', 70)}">`, 256 * 1024)],
     ['ends without a start', `<blockquote>${'<b>'.repeat(1_900)}${'</i>'.repeat(90_000)}`],
+    ['a class', `<div class="${fill('x_', 100 * 1024)}!">gmail_`],
+    ['an id', `<div id="${fill('yahoo_quoted', 100 * 1024)}!">gmail_`],
     ['attributes', `<blockquote ${fill('a=b ', 512 * 1024)}>`],
   ])('%s', (_, html) => {
     expectCpuBelow(1_500, () => readReplyText('x', html));
