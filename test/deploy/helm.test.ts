@@ -30,6 +30,7 @@ interface PodSpec {
     securityContext: Record<string, unknown>;
     livenessProbe?: unknown;
     readinessProbe?: { httpGet: object };
+    env: { name: string; value: string }[];
     envFrom: object[];
   }[];
 }
@@ -128,6 +129,26 @@ describe('the chart', () => {
       MAX_ATTACHMENT_BYTES: '2000000',
       STORAGE_ENCRYPTION: 'true',
     });
+  });
+
+  it('has no address on which pods listen outside its values', () => {
+    const values = parse(readFileSync(join(CHART, 'values.yaml'), 'utf8')) as { listenAddress: string };
+    expect(values.listenAddress).toBe('0.0.0.0');
+    for (const name of ['server.yaml', 'worker.yaml']) {
+      expect(readFileSync(join(CHART, 'templates', name), 'utf8')).toMatch(/_?HOST" "value" \.Values\.listenAddress\)/);
+    }
+  });
+
+  withHelm.each([
+    [GIVEN, '0.0.0.0'],
+    [{ ...GIVEN, listenAddress: '::' }, '::'],
+  ])('makes the pods listen on one address (%#)', (values, address) => {
+    const env = manifests(values).flatMap(({ spec }) => spec?.template?.spec.containers[0]?.env ?? []);
+    const hosts = env.filter(({ name }) => name.endsWith('HOST'));
+    expect(hosts).toEqual([
+      { name: 'HOST', value: address },
+      { name: 'WORKER_METRICS_HOST', value: address },
+    ]);
   });
 
   withHelm('has an autoscaler, an ingress, rules for networks and metrics where they are wanted', () => {
