@@ -118,7 +118,7 @@ describe('gathered lines', () => {
     ended.catch(() => {});
     try {
       let turns = '';
-      child.stderr.on('data', (chunk: Buffer) => (turns += chunk.toString()));
+      child.stderr?.on('data', (chunk: Buffer) => (turns += chunk.toString()));
       await waitFor(async () => turns.includes('turn 20'));
       let text = '';
       child.stdout.on('data', (chunk: Buffer) => (text += chunk.toString()));
@@ -179,7 +179,7 @@ describe('gathered lines', () => {
       ended.catch(() => {});
       try {
         let turns = '';
-        child.stderr.on('data', (chunk: Buffer) => (turns += chunk.toString()));
+        child.stderr?.on('data', (chunk: Buffer) => (turns += chunk.toString()));
         await waitFor(async () => turns.includes('turn 20'));
         child.kill('SIGTERM');
         expect(await ended).toEqual([7, null]);

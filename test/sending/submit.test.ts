@@ -233,14 +233,14 @@ it.each(['', ', and that the watch has stored before'])(
       imap.add('Sent', Buffer.from(copy));
       throw new SubmitError('unknown', 'provider_error', 'the connection ended');
     };
-    const storeIn = async (role: 'INBOX' | 'SENT') =>
-      storeEmail(test.database, accountId, {
-        messageId: theirs,
-        folders: [await storeFolder(test.database, accountId, { role })],
-      });
+    const storeIn = async (role: 'INBOX' | 'SENT', path: string) => {
+      const folderId = await storeFolder(test.database, accountId, { role });
+      await deps.db.update(folders).set({ path }).where(eq(folders.id, folderId));
+      return (await storeEmail(test.database, accountId, { messageId: theirs, folders: [folderId] })).id;
+    };
     // the sender is a recipient, too
-    const received = stored ? (await storeIn('INBOX')).id : undefined;
-    const known = stored ? (await storeIn('SENT')).id : undefined;
+    const received = stored ? await storeIn('INBOX', 'INBOX') : undefined;
+    const known = stored ? await storeIn('SENT', 'Sent') : undefined;
     const parser = createMailParser({ threads: 1, tempDir: dir });
     const losing = { ...deps, parser, outcomeWaitMs: 50, submitter: { ...deps.submitter, submit } };
     try {
