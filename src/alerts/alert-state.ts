@@ -25,9 +25,9 @@ export const ALERT_TIMES: AlertTimes = { settleMs: 30_000, gapMs: 5 * 60_000 };
 
 /** Longer than an attempt takes. */
 const LEASE_MS = 2 * 60_000;
-/** No message is due later than this from now. */
-const LONGEST_WAIT_MS = 30 * 60_000;
-const RETRIES_MS = [15_000, 60_000, 5 * 60_000, 15 * 60_000, LONGEST_WAIT_MS];
+/** No message is due later than this from now, by clocks of workers that differ by less than five minutes. */
+const LONGEST_WAIT_MS = 35 * 60_000;
+const RETRIES_MS = [15_000, 60_000, 5 * 60_000, 15 * 60_000, 30 * 60_000];
 const GIVEN_UP_AFTER_MS = 24 * 60 * 60_000;
 /** Problems that a message lists. */
 const LISTED = 100;

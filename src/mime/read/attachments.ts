@@ -71,18 +71,21 @@ export function toAttachments(parts: readonly Part[], html: string): ParsedAttac
  */
 export function shownByCid(parts: readonly Part[], html: string): { parts: Part[]; html: string } {
   const sources = parts.some(({ location }) => location !== null) ? sourcesIn(html) : new Set<string>();
-  const cids = new Map<string, string>();
+  const [cids, referred] = [new Map<string, string>(), referredCids(html)];
   const named = parts.map((part) => {
     if (part.role !== 'file' || part.location === null || !sources.has(part.location)) return part;
-    const cid = part.cid ?? cidOf(part.location);
-    if (!cids.has(part.location) && PLAIN_CID.test(cid)) cids.set(part.location, cid);
+    const { location } = part;
+    const keepsCid = part.cid !== null && (PLAIN_CID.test(part.cid) || referred.has(part.cid));
+    const cid = keepsCid ? (part.cid ?? '') : cidOf(location);
+    if (!cids.has(location) && PLAIN_CID.test(cid)) cids.set(location, cid);
     return { ...part, cid };
   });
   if (cids.size === 0) return { parts: [...parts], html };
-  const changed = html.replace(SOURCE, (whole: string, before: string, source: string) => {
+  const withCid = (whole: string, before: string, source: string) => {
     const cid = cids.get(source.replaceAll('&amp;', '&'));
     return cid === undefined ? whole : `${before}cid:${cid}`;
-  });
+  };
+  const changed = html.replace(/<[a-z][^<>]*>/gi, (tag) => tag.replace(SOURCE, withCid));
   return { parts: named, html: changed };
 }
 
@@ -98,8 +101,8 @@ function referredCids(html: string): Set<string> {
   return new Set([...html.matchAll(/\bcid:([^'"\s)>]{1,256})/gi)].map((match) => decodeCid(match[1] ?? '')));
 }
 
-/** What HTML loads, and what stands before it. */
-const SOURCE = /(\b(?:src|background)\s{0,9}=\s{0,9}["']?)([^"'\s>]{1,2000})/gi;
+/** What an element of HTML loads, and what stands before it. */
+const SOURCE = /((?<=[\s"'])(?:src|background)\s{0,9}=\s{0,9}["']?)([^"'\s>]{1,2000})/gi;
 
 function sourcesIn(html: string): Set<string> {
   return new Set([...html.matchAll(SOURCE)].map((match) => (match[2] ?? '').replaceAll('&amp;', '&')));
@@ -130,7 +133,7 @@ function nameOf(part: Part, number: number): string {
 }
 
 function belongsToBody(part: Part): boolean {
-  return part.inRelated || (part.inAlternative && part.filename === null) || MACHINE.test(part.mime);
+  return part.inRelated || (part.branches.size > 0 && part.filename === null) || MACHINE.test(part.mime);
 }
 
 function decodeCid(reference: string): string {

@@ -1,14 +1,14 @@
 import { htmlToPlain, stripTags, textToHtml } from '../html.ts';
 import { storable } from '../../runtime/storable.ts';
 import { decodeBytes, isUsefulHint } from './charsets.ts';
-import { alternativesAround, type Part } from './part.ts';
+import type { Part } from './part.ts';
 import type { ReadParts } from './read-parts.ts';
 import type { Entity } from './structure.ts';
 
 /** A text of a mail; not blank. */
 export interface BodyText {
   isHtml: boolean;
-  /** a multipart/alternative around it also holds a text of the other kind */
+  /** another alternative of a multipart/alternative around it holds a text of the other kind */
   hasOtherKind: boolean;
   text: string;
 }
@@ -51,15 +51,20 @@ export function readTexts({ parts, outside, charset }: ReadParts): BodyText[] {
 }
 
 function withOtherKinds(texts: readonly { part: Part; text: string }[]): BodyText[] {
-  const holders = { html: new Set<Entity>(), plain: new Set<Entity>() };
+  const holders = { html: new Map<Entity, Set<number>>(), plain: new Map<Entity, Set<number>>() };
   for (const { part } of texts) {
     const holding = part.role === 'html' ? holders.html : holders.plain;
-    for (const multipart of alternativesAround(part)) holding.add(multipart);
+    for (const [multipart, branch] of part.branches)
+      holding.set(multipart, (holding.get(multipart) ?? new Set()).add(branch));
   }
   return texts.map(({ part, text }) => {
     const isHtml = part.role === 'html';
     const others = isHtml ? holders.plain : holders.html;
-    return { isHtml, hasOtherKind: alternativesAround(part).some((multipart) => others.has(multipart)), text };
+    const isElsewhere = ([multipart, own]: [Entity, number]): boolean => {
+      const branches = others.get(multipart);
+      return branches !== undefined && (branches.size > 1 || !branches.has(own));
+    };
+    return { isHtml, hasOtherKind: [...part.branches].some(isElsewhere), text };
   });
 }
 

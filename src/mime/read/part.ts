@@ -17,7 +17,8 @@ export interface Part {
   deleteSpace: boolean;
   disposition: string | null;
   encoding: TransferEncoding;
-  inAlternative: boolean;
+  /** each multipart/alternative around it, with the number of the alternative that it is in */
+  branches: ReadonlyMap<Entity, number>;
   filename: string | null;
   /** Content-ID without its angle brackets */
   cid: string | null;
@@ -62,7 +63,7 @@ export function describePart(leaf: Entity, before: readonly Part[], hint: string
     deleteSpace: /^\s*yes\s*$/i.test(type.params['delsp'] ?? ''),
     disposition,
     encoding: leaf.encoding,
-    inAlternative: isWithin(leaf, 'multipart/alternative'),
+    branches: branchesOf(leaf),
     filename,
     cid,
     location: decodeHeaderBytes(rawOf('content-location'), hint).replace(/[\s"]+/g, '') || null,
@@ -120,11 +121,10 @@ function alternativesOf(leaf: Entity): Entity | null {
   return null;
 }
 
-/** Every multipart/alternative around a part, the innermost first. */
-export function alternativesAround({ container }: Part): Entity[] {
-  const found: Entity[] = [];
-  for (let entity = container; entity !== null; entity = entity.parent)
-    if (entity.type.value === 'multipart/alternative') found.push(entity);
+function branchesOf(leaf: Entity): Map<Entity, number> {
+  const found = new Map<Entity, number>();
+  for (let entity = leaf; entity.parent !== null; entity = entity.parent)
+    if (entity.parent.type.value === 'multipart/alternative') found.set(entity.parent, entity.index);
   return found;
 }
 

@@ -155,9 +155,7 @@ type Attributes = Record<string, string>;
 
 function kindOf(name: string, attributes: Attributes): Kind | null {
   const { style = '' } = attributes;
-  const [id = '', ...classes] = [attributes['id'] ?? '', ...(attributes['class'] ?? '').split(/\s+/, 20)].map(
-    shortName,
-  );
+  const [id = '', ...classes] = namesOf(attributes);
   const has = (expression: RegExp): boolean => classes.some((each) => expression.test(each));
   const hasStyle = (expression: RegExp): boolean => name === 'div' && expression.test(style);
   if (LAST_ID.test(id) || has(LAST_CLASS) || hasStyle(OUTLOOK_HEADER)) return 'rest';
@@ -167,7 +165,10 @@ function kindOf(name: string, attributes: Attributes): Kind | null {
   return has(/^(?:x_)*gmail_quote$/i) ? 'gmail' : null;
 }
 
-const shortName = (name: string): string => (name.length > MAX_NAME ? '' : name);
+/** The id, or '', and the classes. */
+function namesOf({ id = '', class: classes = '' }: Attributes): string[] {
+  return [id, ...classes.split(/\s+/, 20)].map((name) => (name.length > MAX_NAME ? '' : name));
+}
 
 const isSignature = ({ id = '', name }: Attributes): boolean =>
   SIGNATURE_ID.test(id) || name === 'messageSignatureSection';

@@ -205,6 +205,11 @@ describe('a text is left out only where an alternative of it is shown', () => {
       { body: '<b>te</b><br/>\n<b>xt</b>', bodyPlain: 'text' },
     ],
     [
+      'a footer in the only alternative',
+      group('alternative', 'a', group('mixed', 'b', html('The message'), plain('footer')), part('text/calendar', 'x')),
+      { body: 'The message<br/>\n<p>footer</p>', bodyPlain: 'The message\nfooter' },
+    ],
+    [
       'alternatives around alternatives',
       group('alternative', 'a', plain('text'), group('alternative', 'b', html('<b>text</b>'))),
       { body: '<b>text</b>', bodyPlain: 'text' },

@@ -1,3 +1,4 @@
+import type { RefObject } from 'preact';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/preact-query';
 import { useState } from 'preact/hooks';
 import { Link, useLocation } from 'wouter-preact';
@@ -21,6 +22,7 @@ import { attemptSeries } from './overview.tsx';
 type Asked = 'edit' | 'test' | 'rotate' | 'remove';
 
 export function EndpointPage({ id }: { id: string }) {
+  const isLeft = useLeft();
   const { shown, show, close } = useShown<Asked>();
   const endpoint = useQuery({
     queryKey: ['endpoint', id],
@@ -67,7 +69,7 @@ export function EndpointPage({ id }: { id: string }) {
       {shown === 'edit' && <Edit endpoint={data} close={close} />}
       {shown === 'test' && <Test endpoint={data} close={close} />}
       {shown === 'rotate' && <Rotate id={id} close={close} />}
-      {shown === 'remove' && <Remove endpoint={data} close={close} />}
+      {shown === 'remove' && <Remove endpoint={data} isLeft={isLeft} close={close} />}
     </Page>
   );
 }
@@ -286,9 +288,8 @@ function Rotate({ id, close }: { id: string; close: () => void }) {
   );
 }
 
-function Remove({ endpoint, close }: { endpoint: Endpoint; close: () => void }) {
+function Remove({ endpoint, isLeft, close }: { endpoint: Endpoint; isLeft: RefObject<boolean>; close: () => void }) {
   const [, navigate] = useLocation();
-  const isLeft = useLeft();
   const queries = useQueryClient();
   const remove = useMutation({
     mutationFn: () => take(api.DELETE('/api/v1/webhooks/endpoints/{id}', { params: { path: { id: endpoint.id } } })),

@@ -1,3 +1,4 @@
+import type { RefObject } from 'preact';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/preact-query';
 import { Link, useLocation } from 'wouter-preact';
 import { Allowed } from '../access/may.tsx';
@@ -20,6 +21,7 @@ import { SendTest } from './send-test.tsx';
 const SINCE_MS = 15_000;
 
 export function MailboxPage({ id }: { id: string }) {
+  const isLeft = useLeft();
   const dialog = useShown<'send' | 'import' | 'folders' | 'remove'>();
   const account = useAccount(id, REFRESH_MS);
   const up = { href: '/mailboxes', label: 'Mailboxes' };
@@ -59,7 +61,7 @@ export function MailboxPage({ id }: { id: string }) {
       {dialog.shown === 'send' && <SendTest account={account.data} close={dialog.close} />}
       {dialog.shown === 'import' && <ImportForm account={id} close={dialog.close} />}
       {dialog.shown === 'folders' && <FolderChoice account={account.data} close={dialog.close} />}
-      {dialog.shown === 'remove' && <Remove account={account.data} close={dialog.close} />}
+      {dialog.shown === 'remove' && <Remove account={account.data} isLeft={isLeft} close={dialog.close} />}
     </Page>
   );
 }
@@ -156,9 +158,8 @@ function Facts({ account, chooseFolders }: { account: Account; chooseFolders: ()
   );
 }
 
-function Remove({ account, close }: { account: Account; close: () => void }) {
+function Remove({ account, isLeft, close }: { account: Account; isLeft: RefObject<boolean>; close: () => void }) {
   const [, navigate] = useLocation();
-  const isLeft = useLeft();
   const queries = useQueryClient();
   const remove = useMutation({
     mutationFn: () => take(api.DELETE('/api/v1/accounts/{id}', { params: { path: { id: account.id } } })),

@@ -134,7 +134,7 @@ export function filePart(part: Part, file: Omit<TnefFile, 'at'>, content: Part['
     disposition: 'attachment',
     encoding: 'identity',
     flowed: false,
-    inAlternative: false,
+    branches: new Map(),
     filename: file.name,
     cid: file.cid?.replace(/^<|>$/g, '') || null,
     inRelated: false,
