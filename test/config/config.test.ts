@@ -128,6 +128,14 @@ describe('settings', () => {
       },
     ],
     [
+      { ALERT_EMAIL: 'ops@example.com', ALERT_SMTP_URL: 'smtp://ops:x@[2001:db8::25]?from=ops@example.com' },
+      {
+        alerts: expect.objectContaining({
+          email: expect.objectContaining({ smtp: expect.objectContaining({ host: '2001:db8::25' }) }),
+        }),
+      },
+    ],
+    [
       { WEBHOOK_RETRY_SCHEDULE: '500ms, 1.5s,2h', WEBHOOK_TIMEOUT: '1m', WEBHOOK_AUTO_DISABLE: 'false' },
       { webhook: { retryScheduleMs: [500, 1500, 7_200_000], timeoutMs: 60_000, autoDisable: false } },
     ],

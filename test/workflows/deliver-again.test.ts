@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { eq, sql } from 'drizzle-orm';
 import type { AttemptedDeliveries } from '../../src/activities/deliver.ts';
 import { createReplay, getReplay } from '../../src/db/queries/replays.ts';
@@ -19,6 +19,9 @@ import type { Call } from '../helpers/fakes/receiver.ts';
 import { waitFor } from '../helpers/assert/wait.ts';
 
 /** Repeated deliveries while others of their object, or the end of their run, are under way. */
+
+// a worker that begins where another has ended gets some tasks only after Temporal's timeout of 10 s
+jest.setTimeout(120_000);
 
 const startDeliveries = deliveryTests();
 let the: Deliveries;

@@ -64,7 +64,9 @@ const ALERT_SMTP_URL: Setting<AlertSmtp | undefined> = {
     const isImplicit = url.protocol === 'smtps:';
     const port = url.port === '' ? (isImplicit ? 465 : 587) : Number(url.port);
     const encryption = isImplicit ? 'SSL' : url.searchParams.get('tls') === 'none' ? 'NONE' : 'STARTTLS';
-    return { host: url.hostname, port, user, password, encryption, from };
+    // an IPv6 address is in brackets in a URL alone (RFC 3986 3.2.2)
+    const host = url.hostname.replace(/^\[|\]$/g, '');
+    return { host, port, user, password, encryption, from };
   },
 };
 
