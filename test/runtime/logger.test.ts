@@ -75,8 +75,14 @@ describe('the logger', () => {
   });
 });
 
+const built = builtModule('runtime/logger');
+/** Arguments of Node for a script that has `createLogger`. */
+const running = (script: string): string[] => [
+  ...['--input-type=module', '-e'],
+  `import { createLogger } from ${JSON.stringify(built)};\n${script}`,
+];
+
 describe('gathered lines', () => {
-  const built = builtModule('runtime/logger');
   const dir = mkdtempSync(join(tmpdir(), 'logger-'));
   afterAll(() => rmSync(dir, { recursive: true }));
   const messagesIn = (path: string) =>
@@ -103,22 +109,21 @@ describe('gathered lines', () => {
   });
 
   it('do not block the process without a reader, and are read later', async () => {
-    const child = spawn(process.execPath, [
-      '--input-type=module',
-      '-e',
-      `import { createLogger } from ${JSON.stringify(built)};
+    const child = spawn(
+      process.execPath,
+      running(`
       const logger = createLogger('info', 'test');
       // more than a pipe holds
       for (let n = 0; n < 5_000; n++) logger.info({ n }, 'a line of a hundred characters or so');
       let turns = 0;
       setInterval(() => process.stderr.write(\`turn \${++turns}\\n\`), 20);
-      process.on('SIGTERM', () => process.exit(7));`,
-    ]);
+      process.on('SIGTERM', () => process.exit(7));`),
+    );
     const ended = once(child, 'exit', { signal: AbortSignal.timeout(15_000) });
     ended.catch(() => {});
     try {
       let turns = '';
-      child.stderr?.on('data', (chunk: Buffer) => (turns += chunk.toString()));
+      child.stderr.on('data', (chunk: Buffer) => (turns += chunk.toString()));
       await waitFor(async () => turns.includes('turn 20'));
       let text = '';
       child.stdout.on('data', (chunk: Buffer) => (text += chunk.toString()));
@@ -137,14 +142,13 @@ describe('gathered lines', () => {
   });
 
   it('do not block the process after the reader has exited', async () => {
-    const child = spawn(process.execPath, [
-      '--input-type=module',
-      '-e',
-      `import { createLogger } from ${JSON.stringify(built)};
+    const child = spawn(
+      process.execPath,
+      running(`
       const logger = createLogger('info', 'test');
       setInterval(() => logger.info('a line'), 10);
-      setTimeout(() => process.exit(7), 1_000);`,
-    ]);
+      setTimeout(() => process.exit(7), 1_000);`),
+    );
     child.stdout.once('data', () => child.stdout.destroy());
     const ended = once(child, 'exit', { signal: AbortSignal.timeout(8_000) });
     try {
@@ -161,18 +165,14 @@ describe('gathered lines', () => {
     async () => {
       const child = spawn(
         process.execPath,
-        [
-          '--input-type=module',
-          '-e',
-          `import { createLogger } from ${JSON.stringify(built)};
+        running(`
         const logger = createLogger('info', 'test');
         let turns = 0;
         setInterval(() => {
           logger[turns % 2 ? 'info' : 'error']('a line');
           process.stderr.write(\`turn \${++turns}\\n\`);
         }, 20);
-        process.on('SIGTERM', () => process.exit(7));`,
-        ],
+        process.on('SIGTERM', () => process.exit(7));`),
         { stdio: ['ignore', openSync('/dev/full', 'a'), 'pipe'] },
       );
       const ended = once(child, 'exit', { signal: AbortSignal.timeout(8_000) });
@@ -193,13 +193,9 @@ describe('gathered lines', () => {
     for (const end of ['', 'process.exit(3);']) {
       const { status } = spawnSync(
         process.execPath,
-        [
-          '--input-type=module',
-          '-e',
-          `import { createLogger } from ${JSON.stringify(built)};
+        running(`
           createLogger('info', 'test').info('the last one');
-          ${end}`,
-        ],
+          ${end}`),
         { stdio: ['ignore', openSync('/dev/full', 'a'), 'ignore'], timeout: 8_000 },
       );
       expect(status).toBe(end === '' ? 0 : 3);
@@ -216,12 +212,10 @@ describe('gathered lines', () => {
       [
         '--fsize=1000:unlimited',
         process.execPath,
-        '--input-type=module',
-        '-e',
-        `import { createLogger } from ${JSON.stringify(built)};
+        ...running(`
         const logger = createLogger('info', 'test');
         let turns = 0;
-        setInterval(() => logger.error({ turn: ++turns }, 'a line'), 10);`,
+        setInterval(() => logger.error({ turn: ++turns }, 'a line'), 10);`),
       ],
       { stdio: ['ignore', openSync(path, 'a'), 'inherit'] },
     );
@@ -247,12 +241,11 @@ describe('gathered lines', () => {
   });
 
   it('are written when the process exits, also by an uncaught error', () => {
-    const script = (end: string) => `
-      import { createLogger } from ${JSON.stringify(built)};
-      createLogger('info', 'test').info('the last one');
-      ${end}`;
     for (const end of ['', 'process.exit(3);', 'throw new Error("not caught");']) {
-      const { stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', script(end)]);
+      const { stdout } = spawnSync(
+        process.execPath,
+        running(`createLogger('info', 'test').info('the last one'); ${end}`),
+      );
       expect(stdout.toString()).toContain('the last one');
     }
   });

@@ -168,9 +168,7 @@ export async function eraseDelivered(db: Db): Promise<void> {
     db.execute(sql`
       with due as (
         delete from events_to_erase where event_id = any(array(
-          select e.event_id from events_to_erase e
-          where not exists (select from deliveries d where d.event_id = e.event_id and d.status = 'pending')
-          limit ${ROWS_PER_STATEMENT}
+          select e.id from (select event_id as id from events_to_erase) e where not ${IS_PENDING} limit ${ROWS_PER_STATEMENT}
         )) returning event_id
       ), erased as (
         update events e set data = '${sql.raw(ERASED)}' from due where e.id = due.event_id and ${IS_WHOLE}

@@ -70,17 +70,16 @@ export function toAttachments(parts: readonly Part[], html: string): ParsedAttac
  * that this needs: messages are written with these alone.
  */
 export function shownByCid(parts: readonly Part[], html: string): { parts: Part[]; html: string } {
-  const sources = parts.some(({ location }) => location !== null) ? sourcesIn(html) : new Set<string>();
-  const [cids, referred] = [new Map<string, string>(), referredCids(html)];
+  if (parts.every(({ location }) => location === null)) return { parts: [...parts], html };
+  const [sources, referred] = [sourcesIn(html), referredCids(html)];
+  const cids = new Map<string, string>();
   const named = parts.map((part) => {
-    if (part.role !== 'file' || part.location === null || !sources.has(part.location)) return part;
-    const { location } = part;
-    const keepsCid = part.cid !== null && (PLAIN_CID.test(part.cid) || referred.has(part.cid));
-    const cid = keepsCid ? (part.cid ?? '') : cidOf(location);
+    const { role, location, cid: own } = part;
+    if (role !== 'file' || location === null || !sources.has(location)) return part;
+    const cid = own !== null && (PLAIN_CID.test(own) || referred.has(own)) ? own : cidOf(location);
     if (!cids.has(location) && PLAIN_CID.test(cid)) cids.set(location, cid);
     return { ...part, cid };
   });
-  if (cids.size === 0) return { parts: [...parts], html };
   const withCid = (whole: string, before: string, source: string) => {
     const cid = cids.get(source.replaceAll('&amp;', '&'));
     return cid === undefined ? whole : `${before}cid:${cid}`;
